@@ -1,0 +1,101 @@
+# People and CI use the same targets: .ci/run calls `make test`.
+# Nothing here sets GOFLAGS, GOPROXY or their like: the environment's go.
+
+GO ?= go
+
+# What the fast targets look at, so that one room can be checked alone:
+#   make lint PKGS=./internal/canon/...
+PKGS ?= ./...
+
+# Appended to `make run`, as in: make run ARGS='--listen 127.0.0.1:9090'
+ARGS ?=
+
+VERSION := $(shell test -e .git && git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  := $(shell test -e .git && git rev-parse --short HEAD 2>/dev/null || echo none)
+
+# The analysers are built here, never on the PATH of whoever runs make.
+TOOLS := $(CURDIR)/.cache/tools
+
+# The race detector needs a C compiler; without one the tests run all the same, and say so.
+RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+
+# How often `make fuzz` calls each fuzz target.
+FUZZ ?= 2000x
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test check bench docs fuzz fmt vet tidy lint tools docs-fresh
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+
+run: build ## start the broker with a simulated Cloud Foundry (more flags: ARGS='...')
+	@exec bin/ferry serve --simulate-cf $(ARGS)
+
+build: ## build bin/ferry
+	@$(GO) build -ldflags '-X main.version=$(VERSION) -X main.commit=$(COMMIT)' -o bin/ferry ./cmd/ferry
+
+test: check ## what CI runs; the same as check
+
+check: ## every rule, then every test under the race detector
+	@for stage in fmt vet tidy lint docs-fresh fuzz-briefly clients; do \
+		start=$$(date +%s); \
+		$(MAKE) --no-print-directory "$$stage" || exit 1; \
+		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
+	done
+	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
+	@$(GO) test $(RACE) -count=1 -timeout 20m ./...
+
+bench: ## measure
+	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
+
+# The generated pages; each is written by a test that is called with -update.
+PAGES := docs/lifecycle.md docs/osb-conformance.md
+
+docs: ## write the generated pages anew (docs/lifecycle.md, docs/osb-conformance.md)
+	@out=$$($(GO) test -count=1 ./internal/lifecycle -run TestTable -update 2>&1) || { echo "$$out"; exit 1; }
+	@out=$$($(GO) test -count=1 ./internal/conformance -run '^TestConformance$$' -update 2>&1) || { echo "$$out"; exit 1; }
+
+fuzz: ## call every fuzz target a fixed number of times (FUZZ=2000x)
+	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal | sort | while read -r file; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$target ($$file)"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime=$(FUZZ) "./$$(dirname "$$file")" || exit 1; \
+		done || exit 1; \
+	done
+
+# The stages of `make check`. Each can be called alone.
+
+fmt: # gofmt would change nothing
+	@unformatted=$$(gofmt -l $(wildcard cmd internal clienttest)) || exit 1; \
+	test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
+
+vet: # go vet
+	@$(GO) vet $(PKGS)
+	@$(GO) -C clienttest vet ./...
+
+tidy: # go.mod and go.sum say what the code needs, no more and no less
+	@$(GO) mod tidy -diff
+	@$(GO) -C tools mod tidy -diff
+	@$(GO) -C clienttest mod tidy -diff
+
+lint: tools # exclusions stand in staticcheck.conf and in tools/, with their reasons
+	@$(TOOLS)/staticcheck $(PKGS)
+	@$(TOOLS)/errcheck -exclude tools/errcheck-excludes.txt $(PKGS)
+	@cd clienttest && $(TOOLS)/staticcheck ./...
+	@$(TOOLS)/exhaustive -d $(PKGS) # -d: a default says that the rest was thought of
+
+tools: # built by the go of today, or they refuse the code of today; nothing to do costs nothing
+	@cd tools && GOBIN='$(TOOLS)' $(GO) install tool
+
+fuzz-briefly: # no time to find much, but every target runs, on its whole corpus
+	@$(MAKE) --no-print-directory fuzz FUZZ=300x >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }
+
+clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
+	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...
+
+docs-fresh: # writing the generated pages anew changes nothing; compared without git, so that it also says so before a commit
+	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp $(PAGES) "$$old" && \
+	$(MAKE) --no-print-directory docs && \
+	for page in $(PAGES); do \
+		diff -u "$$old/$$(basename "$$page")" "$$page" || { echo "$$page was stale and is written anew: commit it"; exit 1; }; \
+	done

@@ -1,0 +1,5 @@
+// Package clienttest drives a whole broker, with a simulated Cloud Foundry behind
+// it, through sigs.k8s.io/go-open-service-broker-client: the code that Kubernetes'
+// and OpenShift's service-catalog use to talk to brokers. It has tests only, and is a
+// module of its own so that the library stays out of the product's dependencies.
+package clienttest

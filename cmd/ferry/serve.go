@@ -1,0 +1,66 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ferry-broker/ferry/internal/wire"
+)
+
+type flag = pflag.Flag
+
+func newServe(env environment) *cobra.Command {
+	o := wire.ServeOptions{Sim: wire.DefaultSimOptions()}
+	o.Sim.Listen = "127.0.0.1:0"
+	var logs logFlags
+	cmd := &cobra.Command{
+		Use: "serve", Short: "Run the broker in one process", Args: cobra.NoArgs,
+		Long: "Run the broker in one process: an embedded store, an in-process workflow.\n\n" +
+			"For a first look, without Cloud Foundry and without a configuration:\n\n  ferry serve --simulate-cf",
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.ConfigFile, "config", "", "the configuration file (YAML)")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "the address that platforms reach")
+	f.StringVar(&o.Data, "data", "", "the folder of the store ("+wire.DefaultData+"; with --simulate-cf a temporary one)")
+	f.BoolVar(&o.Simulate, "simulate-cf", false, "start a simulated Cloud Foundry in this process too")
+	addSim(cmd, "sim-", &o.Sim)
+	logs.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		logger, err := settle(cmd, env, &logs, func() []string { return serveFaults(o) })
+		if err != nil {
+			return err
+		}
+		o.Version, o.Commit, o.Logger, o.LookupEnv = env.version, env.commit, logger, env.lookupEnv
+		o.Hint = logs.hint(env)
+		return wire.Serve(cmd.Context(), o)
+	}
+	return cmd
+}
+
+func serveFaults(o wire.ServeOptions) []string {
+	faults := simFaults("sim-", o.Sim)
+	if o.Listen == "" {
+		faults = append(faults, "--listen is empty; give an address such as 127.0.0.1:8080.")
+	}
+	return faults
+}
+
+func newSim(env environment) *cobra.Command {
+	o := wire.DefaultSimOptions()
+	var logs logFlags
+	cmd := &cobra.Command{
+		Use: "sim", Short: "Run the simulated Cloud Foundry alone", Args: cobra.NoArgs,
+		Long: "Run the simulated Cloud Foundry alone, so that the broker can be stopped and started\n" +
+			"while \"Cloud Foundry\" lives on. Its control is under /__sim, without credentials.",
+	}
+	addSim(cmd, "", &o)
+	logs.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		logger, err := settle(cmd, env, &logs, func() []string { return simFaults("", o) })
+		if err != nil {
+			return err
+		}
+		return wire.Sim(cmd.Context(), o, logger)
+	}
+	return cmd
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// handler is the whole border. Its fields are fixed once New returned.
+type handler struct {
+	Options
+	slots       chan struct{}
+	routes      table
+	doors       *guard
+	metricsDoor *guard
+}
+
+// exchange is one request on its way through the checks, which fill it in.
+type exchange struct {
+	request *http.Request
+	started time.Time
+	// path is the decoded path, segment by segment, never empty; wellFormed says
+	// whether each segment is one that a route could have.
+	path       []string
+	wellFormed bool
+	// identity is the request identity in the form in which it may be echoed.
+	identity string
+	client   Client
+	route    route
+	// ids of the path; bindingID is empty on the routes of instances.
+	instanceID, bindingID string
+	// originator is the originating identity; badOriginator says that nobody can
+	// read it.
+	originator    string
+	originatorID  string
+	badOriginator bool
+	// values is the query once somebody asked for it.
+	values url.Values
+	// observed: the observer was told.
+	observed bool
+}
+
+// ServeHTTP answers one request: dispatch decides, conclude writes and logs.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := &exchange{request: r, started: h.Now(), identity: echo(r.Header)}
+	out := &response{ResponseWriter: w}
+	defer func() {
+		if value := recover(); value != nil {
+			h.conclude(out, e, answer{}, newPanicError(value))
+		}
+	}()
+	a, err := h.dispatch(e)
+	h.conclude(out, e, a, err)
+}
+
+// dispatch separates OSB from what stands beside it.
+func (h *handler) dispatch(e *exchange) (answer, error) {
+	e.path, e.wellFormed = segments(e.request.URL.EscapedPath())
+	switch {
+	case e.path[0] == "v2":
+		return h.serveOSB(e)
+	case !e.wellFormed || len(e.path) != 1:
+		return answer{}, notFound()
+	}
+	switch e.path[0] {
+	case "healthz":
+		return h.health(e)
+	case "readyz":
+		return h.readiness(e)
+	case "metrics":
+		return h.metrics(e)
+	}
+	return answer{}, notFound()
+}
+
+// serveOSB is the one place that decides the order of checks (osb-choices C3): a
+// request that fails several of them hears of the first. What follows them is the
+// route's own: body size and syntax, types, mandatory fields (withBody in body.go),
+// and then the use case, which judges the catalog and the state.
+func (h *handler) serveOSB(e *exchange) (answer, error) {
+	if !h.enter() {
+		return answer{}, tooBusy()
+	}
+	defer h.leave()
+	checks := [...]func(*exchange) error{
+		h.authenticate,
+		checkVersion,
+		h.findRoute,
+		checkIDs,
+	}
+	for _, check := range checks {
+		if err := check(e); err != nil {
+			return answer{}, err
+		}
+	}
+	noteOriginator(e)
+	ctx, cancel := h.budget(e)
+	defer cancel()
+	return e.route.serve(h, ctx, e)
+}
+
+// enter takes one of the slots for requests under /v2. Without it a burst would
+// hold one body, one connection to the store and one goroutine for each request.
+func (h *handler) enter() bool {
+	select {
+	case h.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (h *handler) leave() { <-h.slots }

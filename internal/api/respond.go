@@ -1,0 +1,118 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// answer is what a handler decided.
+type answer struct {
+	status int
+	// body is encoded as JSON; nil is {}, because platforms parse every body.
+	body any
+	// document is sent as it is, in place of body.
+	document []byte
+	// delegate writes the answer itself; everything else here but header is moot.
+	delegate http.Handler
+	header   http.Header
+	// outcome, operation, level, cause and stack are for the log.
+	outcome   string
+	operation string
+	level     slog.Level
+	cause     error
+	stack     string
+	// duplicate: the request changed and started nothing.
+	duplicate bool
+}
+
+// errNotJSON replaces the encoder's error, whose text quotes what it choked on.
+var errNotJSON = errors.New("the answer cannot be encoded: it holds something that is not JSON")
+
+// conclude is where every exchange ends: it makes the answer of an error, sends it
+// and reports it. It is called once, and a second time when something panicked.
+func (h *handler) conclude(out *response, e *exchange, a answer, err error) {
+	if err != nil {
+		a = refusalOf(err).answer(e.route.verb)
+	}
+	text, err := a.encode()
+	if err != nil {
+		a = refusalOf(err).answer(e.route.verb)
+		text, _ = a.encode() // an osb.Error always encodes
+	}
+	out.send(e, a, text)
+	h.report(e, a, out.status)
+}
+
+// encode returns the text of the body, nil for an answer that has none.
+func (a answer) encode() ([]byte, error) {
+	switch {
+	case a.delegate != nil, a.status == http.StatusNotModified:
+		return nil, nil
+	case a.document != nil:
+		return a.document, nil
+	case a.body == nil:
+		return []byte("{}\n"), nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	// Credentials are to arrive letter for letter, "&" as "&".
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(a.body); err != nil {
+		return nil, errNotJSON
+	}
+	return text.Bytes(), nil
+}
+
+// response remembers what was sent. It is used by one goroutine.
+type response struct {
+	http.ResponseWriter
+	// status is 0 until the header was sent.
+	status int
+}
+
+// WriteHeader sends the header, the first time.
+func (w *response) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write sends a part of the body, after the header.
+func (w *response) Write(text []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.ResponseWriter.Write(text)
+}
+
+// send is the only place that writes. It does nothing when an answer has begun.
+func (w *response) send(e *exchange, a answer, text []byte) {
+	if w.status != 0 {
+		return
+	}
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	maps.Copy(header, a.header)
+	if e.identity != "" {
+		header.Set(osb.RequestIdentityHeader, e.identity)
+	}
+	if a.delegate != nil {
+		a.delegate.ServeHTTP(w, e.request)
+		return
+	}
+	if text != nil {
+		header.Set("Content-Type", "application/json")
+		header.Set("Content-Length", strconv.Itoa(len(text)))
+	}
+	w.WriteHeader(a.status)
+	if text != nil {
+		// A platform that has gone cannot be told anything more.
+		_, _ = w.Write(text)
+	}
+}

@@ -1,0 +1,132 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	t.Run("deletes what has expired, in several commits, and nothing else", func(t *testing.T) {
+		t.Parallel()
+		clock := time.Unix(2e9, 0)
+		s := openAt(t, t.TempDir(), func() time.Time { return clock })
+		const dying, living = 2*purgeBatch + 3, 10
+		for n := range dying + living {
+			r := plain(bindingOf(n), "t", "")
+			r.Lifecycle.State = lifecycle.Gone
+			r.Lifecycle.ExpiresAt = clock.Add(time.Hour)
+			if n >= dying {
+				r.Lifecycle.ExpiresAt = clock.Add(time.Hour + 1)
+			}
+			mustPut(t, s, r, 0)
+		}
+		if n, err := s.Purge(t.Context()); n != 0 || err != nil {
+			t.Fatalf("Purge before the time = %d, %v", n, err)
+		}
+		clock = clock.Add(time.Hour)
+		before := s.Stats().Commits
+		if n, err := s.Purge(t.Context()); n != dying || err != nil {
+			t.Errorf("Purge = %d, %v; want %d", n, err, dying)
+		}
+		if got := s.Stats().Commits - before; got != 3 {
+			t.Errorf("Purge took %d commits; want 3", got)
+		}
+		if left := itemCount(t, s); left != living {
+			t.Errorf("%d items are left; want %d", left, living)
+		}
+		if _, err := s.Get(t.Context(), bindingOf(dying)); err != nil {
+			t.Errorf("the living record: %v", err)
+		}
+		checkIndexes(t, s)
+	})
+	t.Run("a purge that is cancelled says how far it got", func(t *testing.T) {
+		t.Parallel()
+		s := openAt(t, t.TempDir(), time.Now)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if n, err := s.Purge(ctx); n != 0 || !errors.Is(err, context.Canceled) {
+			t.Errorf("Purge = %d, %v", n, err)
+		}
+	})
+}
+
+func itemCount(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		n = tx.Bucket(itemsBucket).Stats().KeyN
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestRandomWrites compares the store with a map, and its indexes with its items,
+// after many writes that set and clear everything an index follows.
+func TestRandomWrites(t *testing.T) {
+	t.Parallel()
+	t.Run("indexes and slots follow every write", func(t *testing.T) {
+		t.Parallel()
+		clock := time.Unix(2e9, 0)
+		dir := t.TempDir()
+		s := openAt(t, dir, func() time.Time { return clock })
+		model := map[broker.Key]broker.Record{}
+		for n := range 600 {
+			r := randomRecord(n, clock)
+			if old, ok := model[r.Key]; ok && !old.Expired(clock) {
+				r.Revision = old.Revision
+			}
+			model[r.Key] = mustPut(t, s, r, r.Revision)
+			if n%17 == 0 {
+				clock = clock.Add(time.Second)
+			}
+			if n%150 == 149 {
+				if _, err := s.Purge(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				checkIndexes(t, s)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openAt(t, dir, func() time.Time { return clock })
+		for key, want := range model {
+			got, err := s.Get(t.Context(), key)
+			if want.Expired(clock) {
+				if !errors.Is(err, broker.ErrNotFound) {
+					t.Errorf("%v: %v; want ErrNotFound", key, err)
+				}
+				continue
+			}
+			if err != nil || got.Token != want.Token || string(got.Parameters) != string(want.Parameters) {
+				t.Errorf("%v: token %q, %v; want %q", key, got.Token, err, want.Token)
+			}
+		}
+		checkIndexes(t, s)
+	})
+}
+
+// randomRecord varies state, due, expiry and parameters with n.
+func randomRecord(n int, now time.Time) broker.Record {
+	mix := (n*2654435761 + 12345) >> 7
+	parameters := []string{"", `{"x":1}`, `{"x":1}`, `{"x":2}`}[mix%4]
+	r := plain(bindingOf(mix/4%23), time.Duration(n).String(), parameters)
+	r.Lifecycle.Operation.Due = now.Add(time.Duration(mix%5) * time.Second)
+	if mix%3 == 0 {
+		r.Lifecycle.State = lifecycle.Gone
+	}
+	if mix%7 < 3 {
+		r.Lifecycle.ExpiresAt = now.Add(time.Duration(mix%7) * time.Second)
+	}
+	return r
+}

@@ -1,0 +1,186 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+var _ Advancer = (*Broker)(nil)
+
+// Advance does one tick of the operation: read, look up, decide, write, send
+// (docs/protocol.md section 3). It may run twice, late, or beside another one.
+//
+// Step.Done is true once the operation has ended or is not the current one. An
+// error means that the store, or something of our own, is out of order.
+func (b *Broker) Advance(ctx context.Context, key Key, operation string) (Step, error) {
+	return b.tick(ctx, key, operation, b.Process+"/workflow")
+}
+
+// learnings bounds how many things one tick may ask for.
+const learnings = 8
+
+func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (Step, error) {
+	rec, err := b.Store.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return Step{Done: true}, nil
+	}
+	if err != nil {
+		return Step{}, err
+	}
+	t := b.newTick(rec, operation, driver)
+	for range learnings {
+		t.Now = b.Now()
+		d, err := lifecycle.Next(rec.Lifecycle, t)
+		if err != nil {
+			return Step{}, err
+		}
+		if !asks(d.Effect.Do) {
+			return b.carry(ctx, rec, t, d)
+		}
+		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
+			b.unreachable(ctx, rec, d.Effect, err)
+			return Step{Wait: max(t.Wait, retryIn(err))}, nil
+		}
+	}
+	return Step{Wait: t.Wait}, nil
+}
+
+func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
+	now := b.Now()
+	t := lifecycle.Tick{
+		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep,
+		Wait: b.Pace.Wait(b.elapsed(rec)), Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
+	}
+	if b.Sole {
+		t.Alive = b.Process + "/"
+	}
+	return t
+}
+
+// asks reports whether the effect brings knowledge that the same tick goes on with.
+func asks(do lifecycle.Do) bool {
+	switch do {
+	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.Find, lifecycle.FindGUID, lifecycle.AskJob:
+		return true
+	default:
+		return false
+	}
+}
+
+// carry makes the decision's write and then carries its effect out. A refused write
+// ends the tick: somebody else has moved the record.
+func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d lifecycle.Decision) (Step, error) {
+	if d.Outcome == lifecycle.Stopped {
+		return Step{Done: true}, nil
+	}
+	if d.Write {
+		stored, won, err := b.put(ctx, describe(settle(rec, d), d, t.Look), rec.Revision)
+		if err != nil {
+			return Step{}, err
+		}
+		if !won {
+			return Step{Wait: t.Wait, Done: !stored.Lifecycle.Running(t.Operation)}, nil
+		}
+		rec = stored
+	}
+	switch d.Effect.Do {
+	case lifecycle.Post, lifecycle.Patch, lifecycle.Remove, lifecycle.RemoveLeftover:
+		return b.send(ctx, rec, t, d.Effect)
+	case lifecycle.Unbind:
+		b.unbindAll(ctx, rec, d.Effect.Bindings)
+	default:
+	}
+	if d.Ended != nil {
+		b.ended(ctx, rec, *d.Ended)
+		return Step{Done: true}, nil
+	}
+	return Step{Wait: t.Wait}, nil
+}
+
+// settle is the record that a decision writes: what Cloud Foundry has accepted is
+// not kept, and what an update led to is in force once it succeeded.
+func settle(rec Record, d lifecycle.Decision) Record {
+	rec.Lifecycle = d.Record
+	if d.Settled {
+		rec.Parameters = nil
+	}
+	if d.Ended != nil && rec.Target != nil {
+		if d.Ended.Succeeded && d.Ended.Verb == lifecycle.Update {
+			rec.Attributes = *rec.Target
+		}
+		rec.Target = nil
+	}
+	return rec
+}
+
+// describe keeps what the backing broker says of an instance that is there now.
+func describe(rec Record, d lifecycle.Decision, look *Look) Record {
+	if d.Ended == nil || !d.Ended.Succeeded || d.Ended.Verb == lifecycle.Delete || look == nil {
+		return rec
+	}
+	for _, row := range look.Rows {
+		if row.GUID != rec.Lifecycle.CFGUID {
+			continue
+		}
+		rec.DashboardURL, rec.Metadata = row.DashboardURL, nil
+		if p := row.Provided; p != nil {
+			rec.Metadata = &osb.InstanceMetadata{Labels: p.Labels, Attributes: p.Attributes}
+		}
+	}
+	return rec
+}
+
+func (b *Broker) ended(ctx context.Context, rec Record, f lifecycle.Finished) {
+	state := "succeeded"
+	if !f.Succeeded {
+		state = "failed"
+	}
+	took := b.elapsed(rec)
+	b.Observer.OperationEnded(string(rec.Lifecycle.Kind), string(f.Verb), state, took)
+	// The description stays out: a backing broker's words may quote what was sent.
+	b.Logger.LogAttrs(ctx, b.level(rec, f), "operation ended", keyAttrs(rec.Key,
+		slog.String("operation", f.ID), slog.String("state", state), slog.String("code", f.Code),
+		slog.Int64("duration_ms", took.Milliseconds()))...)
+}
+
+// level: what a platform or a backing broker causes is a healthy day's work; an
+// operation past its deadline is for the operator.
+func (b *Broker) level(rec Record, f lifecycle.Finished) slog.Level {
+	if !f.Succeeded && !f.Ended.Before(rec.Lifecycle.Operation.Deadline) {
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// retryIn is how long a backend asked us to stay away.
+func retryIn(err error) time.Duration {
+	if e, ok := errors.AsType[RetryIn](err); ok {
+		return e.RetryIn()
+	}
+	return 0
+}
+
+// unreachable notes that Cloud Foundry did not tell what a tick needed. Nothing
+// follows from that but another try.
+func (b *Broker) unreachable(ctx context.Context, rec Record, e lifecycle.Effect, err error) {
+	if ctx.Err() != nil {
+		return // it is we who stopped
+	}
+	level := slog.LevelInfo
+	if b.Outages.Pass(rec.Key.Client, b.Now()) {
+		level = slog.LevelWarn
+	}
+	b.Logger.LogAttrs(ctx, level, "Cloud Foundry did not answer; the operation waits", keyAttrs(rec.Key,
+		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", string(e.Do)), slog.String("error", err.Error()))...)
+}
+
+// remaining is the time left for a call since its intent was written: none outlives
+// its absolute deadline, whatever happened to its sender in between.
+func (b *Broker) remaining(intent time.Time) time.Duration {
+	return intent.Add(b.CallTimeout).Sub(b.Now())
+}

@@ -1,0 +1,184 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// Bind answers PUT …/service_bindings/:binding_id (OSB "Binding"). With
+// accepts_incomplete, where the plan's bindings can be fetched, it never waits for
+// Cloud Foundry; otherwise the request is held until the key is there or the
+// context ends.
+//
+// Errors are *Error: CodeBadRequest, CodeConflict, CodeNotFound, CodeConcurrency,
+// CodeRequiresApp, CodeBackend, CodeOutOfTime, CodeUnavailable.
+func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
+	p, err := b.newBind(ctx, q)
+	if err != nil {
+		return Result{}, err
+	}
+	rec, d, err := b.claimBind(ctx, p)
+	if err != nil {
+		return Result{}, err
+	}
+	switch d.Outcome {
+	case lifecycle.Accepted:
+		return b.answerBind(ctx, rec, p, OutcomeAccepted)
+	case lifecycle.Running:
+		return b.answerBind(ctx, rec, p, OutcomeRunning)
+	case lifecycle.Exists:
+		return b.finishedBind(ctx, rec, OutcomeExists)
+	default:
+		return Result{}, refusal(rec, d.Outcome)
+	}
+}
+
+// claimBind runs the change again while a synchronous bind has to wait for its
+// instance: nothing is claimed meanwhile, so a spent budget leaves no trace. What it
+// read first still counts: its platform may have given it up since (protocol.md 2.3).
+func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Decision, error) {
+	pause := newPause()
+	c := change{key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply}
+	for {
+		rec, d, err := b.run(ctx, c)
+		if c.first != nil && CodeOf(err) == CodeOutOfTime {
+			return rec, d, stillBusy() // nothing was claimed
+		}
+		if err != nil || d.Outcome != lifecycle.Hold {
+			return rec, d, err
+		}
+		if c.first == nil {
+			c.first = firstRead(rec)
+		}
+		if b.Sleep(ctx, pause.next()) != nil {
+			return rec, d, stillBusy()
+		}
+	}
+}
+
+func stillBusy() error {
+	return refuse(CodeConcurrency, "The service instance is still busy with another operation. Send the request again once that has ended.")
+}
+
+// bind is one PUT of a binding on its way.
+type bind struct {
+	b          *Broker
+	ctx        context.Context
+	q          BindRequest
+	key        Key
+	id         string
+	sketch     sketch
+	incomplete bool
+	instance   Record
+	// parameters go to Cloud Foundry: those of the request, or a predecessor's.
+	parameters json.RawMessage
+}
+
+func (b *Broker) newBind(ctx context.Context, q BindRequest) (*bind, error) {
+	parameters, err := canonicalParameters(q.Body.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	id, err := b.operationID("bind")
+	if err != nil {
+		return nil, err
+	}
+	p := &bind{
+		b: b, ctx: ctx, q: q, id: id,
+		key: Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID},
+		sketch: sketch{
+			serviceID: q.Body.ServiceID, planID: q.Body.PlanID,
+			parameters: parameters, owner: purpose(q.Body), predecessorID: q.Body.PredecessorBindingID,
+		},
+	}
+	if parameters != nil {
+		p.parameters = q.Body.Parameters
+	}
+	return p, nil
+}
+
+// request reads the instance each time: what the binding counts as depends on it.
+func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, error) {
+	instance, err := p.b.read(ctx, p.key.Instance())
+	if err != nil {
+		return lifecycle.Request{}, err
+	}
+	p.instance = instance
+	p.incomplete = p.q.AcceptsIncomplete && p.retrievable()
+	return lifecycle.Request{
+		Method: lifecycle.PUT, Same: p.sketch.same(rec), Incomplete: p.incomplete, Instance: view(instance),
+	}, nil
+}
+
+// retrievable: an asynchronous bind whose result cannot be fetched is useless, so
+// such plans bind synchronously whatever the platform accepts.
+func (p *bind) retrievable() bool {
+	plan, ok := p.instancePlan()
+	return !ok || plan.BindingsRetrievable
+}
+
+// instancePlan is the plan of the instance, false when it has left the catalog.
+func (p *bind) instancePlan() (Plan, bool) {
+	a := p.instance.Attributes
+	plan, err := p.b.Catalogs.Plan(p.ctx, p.q.Client, a.ServiceID, a.PlanID)
+	return plan, err == nil
+}
+
+// check looks at what only a new binding needs, the catalog first.
+func (p *bind) check(_ Record, d lifecycle.Decision) error {
+	if !d.Claimed || !p.instance.Lifecycle.State.Living() {
+		return nil
+	}
+	if err := p.checkPlan(); err != nil {
+		return err
+	}
+	if p.sketch.predecessorID != "" {
+		if err := p.inherit(); err != nil {
+			return err
+		}
+	}
+	if d.Outcome != lifecycle.Accepted {
+		return nil
+	}
+	a := p.instance.Attributes
+	return p.b.checkParameters(p.ctx, ParametersQuery{
+		Client: p.q.Client, ServiceID: a.ServiceID, PlanID: a.PlanID,
+		Kind: lifecycle.Binding, Verb: lifecycle.Create, Parameters: p.parameters,
+	})
+}
+
+// checkPlan compares with the instance. A rotation may leave both ids out.
+func (p *bind) checkPlan() error {
+	a := p.instance.Attributes
+	if or(p.q.Body.ServiceID, a.ServiceID) != a.ServiceID {
+		return refuse(CodeBadRequest, "service_id is not that of the service instance. Send the service_id that it was created with.")
+	}
+	if wanted := or(p.q.Body.PlanID, a.PlanID); wanted != a.PlanID {
+		// The platform may lag behind an update: another plan of the offering will do.
+		if _, err := p.b.plan(p.ctx, p.q.Client, a.ServiceID, wanted); err != nil {
+			return err
+		}
+	}
+	if plan, ok := p.instancePlan(); ok && !plan.Bindable {
+		return refuse(CodeBadRequest, "The plan %q does not support bindings. Use the service instance without one.", plan.PlanName)
+	}
+	return nil
+}
+
+func (p *bind) apply(rec *Record) error {
+	salt, err := p.b.random(16)
+	if err != nil {
+		return err
+	}
+	rec.Salt, rec.Attributes = salt, p.sketch.attributes(salt)
+	rec.Attributes.ServiceID = or(rec.Attributes.ServiceID, p.instance.Attributes.ServiceID)
+	rec.Attributes.PlanID = or(rec.Attributes.PlanID, p.instance.Attributes.PlanID)
+	rec.Target, rec.Parameters, rec.Context = nil, p.parameters, p.q.Body.Context
+	p.q.sign(rec)
+	if plan, ok := p.instancePlan(); ok {
+		rec.Lifecycle.Operation.Deadline = p.b.deadline(plan)
+	}
+	return nil
+}

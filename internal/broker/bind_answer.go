@@ -1,0 +1,67 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// answerBind answers 202, or holds the request until the operation has ended.
+func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
+	op := rec.Lifecycle.Operation.ID
+	if o == OutcomeAccepted {
+		op = p.id
+		b.begin(ctx, rec, Start{Key: p.key, Operation: op, Delay: b.firstDelay(p.incomplete)})
+	}
+	if p.incomplete {
+		return Result{Outcome: o, Operation: op, RetryAfter: b.retryAfter(rec)}, nil
+	}
+	rec, err := b.hold(ctx, p.key, op, o == OutcomeAccepted)
+	if err != nil {
+		return Result{}, err
+	}
+	if o == OutcomeAccepted {
+		return b.finishedBind(ctx, rec, OutcomeCreated)
+	}
+	return b.finishedBind(ctx, rec, OutcomeExists)
+}
+
+// firstDelay keeps the workflow off while the request drives the operation itself.
+func (b *Broker) firstDelay(incomplete bool) time.Duration {
+	if incomplete {
+		return 0
+	}
+	return b.RequestBudget
+}
+
+// finishedBind reads the credentials by the recorded GUID of the key, which no
+// later operation can change.
+func (b *Broker) finishedBind(ctx context.Context, rec Record, o Outcome) (Result, error) {
+	details, err := b.details(ctx, rec)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: o, Binding: &BindingBody{KeyDetails: details}}, nil
+}
+
+// details tries until the context ends: an error to a duplicate makes platforms
+// revoke credentials that work.
+func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return KeyDetails{}, err
+	}
+	pause := newPause()
+	for {
+		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID)
+		if err == nil {
+			return details, nil
+		}
+		if errors.Is(err, ErrNotFound) {
+			return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
+		}
+		if b.Sleep(ctx, pause.next()) != nil {
+			return KeyDetails{}, &Error{Code: CodeOutOfTime, Cause: err, Description: "Cloud Foundry did not hand out the credentials in time. Send the request again."}
+		}
+	}
+}

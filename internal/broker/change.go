@@ -1,0 +1,207 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// change is one PUT, PATCH or DELETE on its way: read, decide, write.
+type change struct {
+	key Key
+	// id is the operation string in case a new operation begins.
+	id string
+	// request says what the request means for the record just read.
+	request func(context.Context, Record) (lifecycle.Request, error)
+	// check refuses what the request may not do, in the order of osb-choices C3; it
+	// runs before anything is written.
+	check func(Record, lifecycle.Decision) error
+	// apply puts into the record what a new operation brings besides its state.
+	apply func(*Record) error
+	// first is what the request read before it was held; nil for one that begins.
+	first *lifecycle.First
+}
+
+// attempts bounds how often a request decides again after lost writes: each loss is
+// somebody else's progress.
+const attempts = 100
+
+// run takes the change through. It returns the record as stored after it, and the
+// decision. Nothing was written when it returns an error, as far as can be known.
+func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision, error) {
+	rec, err := b.read(ctx, c.key)
+	if err != nil {
+		return Record{}, lifecycle.Decision{}, err
+	}
+	first := c.first
+	for range attempts {
+		d, err := b.decide(ctx, c, rec, first)
+		if err != nil || !d.Write {
+			return rec, d, err
+		}
+		stored, won, err := b.claim(ctx, c, rec, d)
+		if won || err != nil {
+			return stored, d, err
+		}
+		if first == nil {
+			first = firstRead(rec)
+		}
+		rec = stored
+	}
+	return Record{}, lifecycle.Decision{}, &Error{
+		Code: CodeUnavailable, RetryAfter: 1,
+		Description: "Too many requests change this at the same time. Send the request again.",
+	}
+}
+
+func firstRead(r Record) *lifecycle.First {
+	return &lifecycle.First{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
+}
+
+// read returns the record, or an empty one for an id that has none.
+func (b *Broker) read(ctx context.Context, key Key) (Record, error) {
+	rec, err := b.Store.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return absent(key), nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return Record{}, outOfTime(err) // the store may well be there
+	}
+	if err != nil {
+		return Record{}, unavailable(err)
+	}
+	return rec, nil
+}
+
+func absent(key Key) Record {
+	return Record{Key: key, Lifecycle: lifecycle.Record{Kind: key.Kind()}}
+}
+
+func unavailable(err error) error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: 1, Cause: err,
+		Description: "The broker cannot reach its store at the moment. Send the request again.",
+	}
+}
+
+func (b *Broker) decide(ctx context.Context, c change, rec Record, first *lifecycle.First) (lifecycle.Decision, error) {
+	q, err := c.request(ctx, rec)
+	if err != nil {
+		return lifecycle.Decision{}, err
+	}
+	q.First = first
+	q.Claim = lifecycle.Claim{ID: c.id, Now: b.Now(), Keep: b.Keep}
+	q.Claim.Deadline = q.Claim.Now.Add(b.Deadline)
+	q.Claim.Due = q.Claim.Now.Add(b.dueAfter(q))
+	d, err := lifecycle.Next(rec.Lifecycle, q)
+	if err != nil {
+		return d, err
+	}
+	return d, c.check(rec, d)
+}
+
+// claim makes the one conditional write. Lost: it returns the record now stored
+// and false.
+func (b *Broker) claim(ctx context.Context, c change, rec Record, d lifecycle.Decision) (Record, bool, error) {
+	next := rec
+	next.Lifecycle = d.Record
+	switch d.Outcome {
+	case lifecycle.Accepted:
+		if err := c.apply(&next); err != nil {
+			return Record{}, false, err
+		}
+	case lifecycle.AlreadyGone:
+		next.Target, next.Parameters = nil, nil // of an orphan that never sent them
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return Record{}, false, outOfTime(err) // a claim is not sent after the request's own time
+	}
+	stored, won, err := b.put(ctx, next, rec.Revision)
+	if errors.Is(err, ErrTooLarge) {
+		return Record{}, false, tooLarge(err)
+	}
+	if err != nil {
+		return Record{}, false, unavailable(err)
+	}
+	if !won && d.Outcome == lifecycle.Accepted && owns(stored, c.id) {
+		won = true // the write was made, only its answer was lost
+	}
+	if won && d.Ended != nil {
+		b.ended(ctx, rec, *d.Ended) // a running operation was cancelled
+	}
+	return stored, won, nil
+}
+
+func tooLarge(err error) error {
+	limit := ""
+	if e, ok := errors.AsType[*LimitError](err); ok {
+		limit = fmt.Sprintf(" The limit is %d bytes for the request and what is kept beside it.", e.Bytes)
+	}
+	return refuse(CodeBadRequest, "The request is too large to be kept.%s Send fewer or smaller parameters.", limit)
+}
+
+// put writes the record under a new token. A write that was repeated below us, or
+// whose answer was lost, recognises its token in what is stored.
+func (b *Broker) put(ctx context.Context, next Record, revision int64) (Record, bool, error) {
+	token, err := b.token()
+	if err != nil {
+		return Record{}, false, err
+	}
+	next.Token = token
+	stored, err := b.Store.Put(ctx, next, revision)
+	switch {
+	case err == nil:
+		return stored, true, nil
+	case errors.Is(err, ErrConflict):
+		if stored.Revision == 0 {
+			stored = absent(next.Key)
+		}
+		return stored, stored.Token == token, nil
+	case errors.Is(err, ErrTooLarge):
+		return Record{}, false, err
+	}
+	return b.verify(ctx, next, revision, err)
+}
+
+// verify looks whether a write happened whose answer was lost.
+// While the revision has not moved, it may still happen.
+func (b *Broker) verify(ctx context.Context, next Record, revision int64, cause error) (Record, bool, error) {
+	stored, err := b.Store.Get(ctx, next.Key)
+	if err != nil || stored.Revision <= revision {
+		return Record{}, false, cause
+	}
+	return stored, stored.Token == next.Token, nil
+}
+
+// owns reports whether the operation is, or was, one of the record's.
+func owns(r Record, operation string) bool {
+	_, finished := r.Lifecycle.Result(operation)
+	return finished || r.Lifecycle.Operation.ID == operation
+}
+
+// begin starts the workflow of an operation that was just claimed. A failure is
+// none for the platform: the operation is stored, and the janitor will find it.
+func (b *Broker) begin(ctx context.Context, rec Record, start Start) {
+	op := rec.Lifecycle.Operation
+	b.Observer.OperationStarted(string(rec.Lifecycle.Kind), string(op.Verb))
+	if err := b.Workflow.Start(context.WithoutCancel(ctx), start); err != nil {
+		level := slog.LevelWarn
+		if errors.Is(err, ErrStopping) {
+			level = slog.LevelInfo
+		}
+		b.Logger.LogAttrs(ctx, level, "the workflow did not start; the janitor will", keyAttrs(rec.Key,
+			slog.String("operation", start.Operation), slog.String("error", err.Error()))...)
+	}
+}
+
+func keyAttrs(k Key, more ...slog.Attr) []slog.Attr {
+	attrs := []slog.Attr{slog.String("client", k.Client), slog.String("instance_id", k.InstanceID)}
+	if k.BindingID != "" {
+		attrs = append(attrs, slog.String("binding_id", k.BindingID))
+	}
+	return append(attrs, more...)
+}

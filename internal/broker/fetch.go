@@ -1,0 +1,118 @@
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// FetchInstance answers GET /v2/service_instances/:instance_id (OSB "Fetching a
+// Service Instance"). The parameters come from the backing broker where it can be
+// asked.
+//
+// Errors are *Error: CodeNotFound, CodeConcurrency, CodeUnavailable.
+func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBody, error) {
+	rec, err := b.read(ctx, Key{Client: q.Client, InstanceID: q.InstanceID})
+	if err != nil {
+		return InstanceBody{}, err
+	}
+	if err := readable(rec); err != nil {
+		return InstanceBody{}, err
+	}
+	a := rec.Attributes
+	plan, err := b.Catalogs.Plan(ctx, q.Client, a.ServiceID, a.PlanID)
+	if err == nil && !plan.InstancesRetrievable {
+		return InstanceBody{}, refuse(CodeNotFound, "Service instances of this offering cannot be fetched.")
+	}
+	parameters, err := b.parametersOf(ctx, rec, Backend.InstanceParameters)
+	if err != nil {
+		return InstanceBody{}, err
+	}
+	return InstanceBody{
+		ServiceID: a.ServiceID, PlanID: a.PlanID, DashboardURL: rec.DashboardURL, Metadata: rec.Metadata,
+		Parameters: parameters, MaintenanceVersion: a.MaintenanceVersion,
+	}, nil
+}
+
+// readable refuses what is not there, or is being changed. What was never made has no
+// GUID, also when deleting it failed.
+func readable(rec Record) error {
+	switch l := rec.Lifecycle; {
+	case l.State == lifecycle.Updating, l.State == lifecycle.Deleting:
+		return refusal(rec, lifecycle.Busy)
+	case l.CFGUID == "" || !l.State.Living() || l.State == lifecycle.CreateFailed:
+		return refusal(rec, lifecycle.Missing)
+	default:
+		return nil
+	}
+}
+
+// FetchBinding answers GET …/service_bindings/:binding_id (OSB "Fetching a Service
+// Binding").
+//
+// Errors are *Error: CodeNotFound, CodeUnavailable.
+func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody, error) {
+	key := Key(q)
+	rec, err := b.read(ctx, key)
+	if err != nil {
+		return BindingBody{}, err
+	}
+	instance, err := b.read(ctx, key.Instance())
+	if err != nil {
+		return BindingBody{}, err
+	}
+	if !fetchable(rec, instance) {
+		return BindingBody{}, refuse(CodeNotFound, "There is no such service binding, or it is not ready. Check the ids, or wait until its operation has ended.")
+	}
+	plan, err := b.Catalogs.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
+	if err == nil && !plan.BindingsRetrievable {
+		return BindingBody{}, refuse(CodeNotFound, "Service bindings of this offering cannot be fetched.")
+	}
+	details, err := b.details(ctx, rec)
+	if err != nil {
+		return BindingBody{}, fetchError(err)
+	}
+	parameters, err := b.parametersOf(ctx, rec, Backend.KeyParameters)
+	return BindingBody{KeyDetails: details, Parameters: parameters}, err
+}
+
+func fetchable(binding, instance Record) bool {
+	return lifecycle.Effective(binding.Lifecycle, view(instance)) == lifecycle.Ready
+}
+
+// fetchError: a key that vanished is not found, one that cannot be read now is for
+// the platform to try again.
+func fetchError(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return refuse(CodeNotFound, "The service binding does not exist any more in Cloud Foundry. Delete it and create it again.")
+	}
+	return cannotReach(err)
+}
+
+func cannotReach(err error) error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: 5, Cause: err,
+		Description: "Cloud Foundry cannot be reached at the moment. Send the request again.",
+	}
+}
+
+// parametersOf asks the backing broker; nil where it cannot be asked.
+func (b *Broker) parametersOf(ctx context.Context, rec Record, ask func(Backend, context.Context, string) (json.RawMessage, error)) (json.RawMessage, error) {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return nil, err
+	}
+	parameters, err := ask(backend, ctx, rec.Lifecycle.CFGUID)
+	if errors.Is(err, ErrNotRetrievable) || errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if errors.Is(err, ErrBusy) {
+		return nil, refusal(rec, lifecycle.Busy)
+	}
+	if err != nil {
+		return nil, cannotReach(err)
+	}
+	return parameters, nil
+}

@@ -1,0 +1,72 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// learn brings what the decision asked for into the tick. An error means that it is
+// not known now, and nothing more.
+func (b *Broker) learn(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
+	switch e.Do {
+	case lifecycle.ReadInstance:
+		v, err := b.instanceView(ctx, rec.Key)
+		t.Instance = &v
+		return err
+	case lifecycle.ListBindings:
+		return b.listBindings(ctx, rec, t)
+	default:
+		return b.askBackend(ctx, rec, t, e)
+	}
+}
+
+func (b *Broker) listBindings(ctx context.Context, rec Record, t *lifecycle.Tick) error {
+	bindings, err := b.Store.Bindings(ctx, rec.Key)
+	if err != nil {
+		return err
+	}
+	t.BindingsKnown = true
+	for _, r := range bindings {
+		l := r.Lifecycle
+		t.Bindings = append(t.Bindings, lifecycle.BindingView{
+			ID: r.Key.BindingID, State: l.State, InstanceCreateOp: l.InstanceCreateOp,
+			OpenPost: l.HasOpen(lifecycle.Create, t.Read),
+		})
+	}
+	return nil
+}
+
+func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.CallTimeout)
+	defer cancel()
+	if e.Do == lifecycle.AskJob {
+		job, err := backend.Job(ctx, e.Job)
+		if err != nil && job.State != lifecycle.JobUnclear {
+			return err
+		}
+		t.Job = &job
+		return nil
+	}
+	look, err := find(ctx, backend, rec, e)
+	if err != nil {
+		return err
+	}
+	t.Look = &look
+	return nil
+}
+
+func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect) (Look, error) {
+	switch {
+	case e.Do == lifecycle.FindGUID:
+		return backend.FindInstance(ctx, e.GUID)
+	case rec.Key.BindingID != "":
+		return backend.FindKeys(ctx, e.GUID, rec.Key.BindingID)
+	default:
+		return backend.FindInstances(ctx, rec.Key.InstanceID)
+	}
+}

@@ -1,0 +1,311 @@
+package broker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// dump is everything that a refused or absorbed request must leave alone.
+type dump struct {
+	Records []broker.Record
+	Cloud   []brokertest.Left
+	Starts  int
+}
+
+func (r *rig) dump() dump {
+	return dump{Records: r.Store.All(), Cloud: r.Cloud.Left(), Starts: len(r.Started)}
+}
+
+// unchanged fails if anything is other than before.
+func (r *rig) unchanged(before dump) {
+	r.t.Helper()
+	if diff := cmp.Diff(before, r.dump()); diff != "" {
+		r.t.Errorf("the request left a trace (-before +after):\n%s", diff)
+	}
+}
+
+// request is any verb with its body.
+type request func(context.Context, *broker.Broker) (broker.Result, error)
+
+func (q request) send(r *rig) (broker.Result, error) { return q(r.t.Context(), r.Broker) }
+
+func putOf(change func(*broker.ProvisionRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := provisionOf(brokertest.PlanSmall)
+		change(&q)
+		return b.Provision(ctx, q)
+	}
+}
+
+func patchOf(change func(*broker.UpdateRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := updateTo(brokertest.PlanSmall)
+		change(&q)
+		return b.Update(ctx, q)
+	}
+}
+
+func bindWith(change func(*broker.BindRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := bindOf(brokertest.PlanSmall)
+		change(&q)
+		return b.Bind(ctx, q)
+	}
+}
+
+func deleteWith(binding string, change func(*broker.DeleteRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := deleteOf(binding)
+		change(&q)
+		if binding == "" {
+			return b.Deprovision(ctx, q)
+		}
+		return b.Unbind(ctx, q)
+	}
+}
+
+func same[T any](*T) {}
+
+func toLarge(q *broker.UpdateRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
+
+func large(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
+
+// states brings the instance into each state of the lifecycle table.
+func states() map[string]func(*rig) {
+	return map[string]func(*rig){
+		"absent":        func(*rig) {},
+		"creating":      func(r *rig) { r.accepted(r.put()) },
+		"ready":         func(r *rig) { r.ready() },
+		"updating":      func(r *rig) { r.ready(); r.accepted(r.patch(brokertest.PlanLarge)) },
+		"deleting":      func(r *rig) { r.ready(); r.accepted(r.remove()) },
+		"create failed": func(r *rig) { r.failed(r.accepted(r.put())) },
+		"update failed": func(r *rig) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) },
+		"delete failed": func(r *rig) { r.ready(); r.failed(r.accepted(r.remove())) },
+		"gone":          func(r *rig) { r.ready(); r.drive(r.accepted(r.remove())) },
+	}
+}
+
+// failed lets the job of an operation fail on the backing broker's word.
+func (r *rig) failed(operation string) {
+	r.t.Helper()
+	r.step(operation)
+	r.failJob(brokertest.Rejected("no such luck"))
+	r.drive(operation)
+	r.wants(operation, osb.Failed)
+}
+
+// TestLifecycleTable is the table of design.md section 4 through the real verbs.
+func TestLifecycleTable(t *testing.T) {
+	t.Parallel()
+	columns := []request{putOf(same), putOf(large), patchOf(toLarge), deleteWith("", same)}
+	for state, want := range map[string][4]string{
+		"absent":        {"accepted", "accepted", "NotFound", "Gone"},
+		"creating":      {"running", "Conflict", "ConcurrencyError", "accepted"},
+		"ready":         {"exists", "Conflict", "accepted", "accepted"},
+		"updating":      {"ConcurrencyError", "ConcurrencyError", "running", "accepted"},
+		"deleting":      {"ConcurrencyError", "ConcurrencyError", "ConcurrencyError", "running"},
+		"create failed": {"accepted", "Conflict", "Unprocessable", "accepted"},
+		"update failed": {"exists", "Conflict", "accepted", "accepted"},
+		"delete failed": {"Conflict", "Conflict", "Unprocessable", "accepted"},
+		"gone":          {"accepted", "accepted", "NotFound", "Gone"},
+	} {
+		for n, column := range []string{"PUT same", "PUT different", "PATCH", "DELETE"} {
+			t.Run(state+"/"+column, func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, brokertest.ScheduleOptions{})
+				states()[state](r)
+				before := r.dump()
+				got := r.outcome(columns[n])
+				if got != want[n] {
+					t.Errorf("got %s, want %s", got, want[n])
+				}
+				if got != "accepted" && got != "Gone" {
+					r.unchanged(before)
+				}
+			})
+		}
+	}
+}
+
+// outcome is the word for an answer: the outcome, or the code of the refusal.
+func (r *rig) outcome(q request) string {
+	r.t.Helper()
+	result, err := q.send(r)
+	if err != nil {
+		return string(broker.CodeOf(err))
+	}
+	needs := result.Outcome == broker.OutcomeAccepted || result.Outcome == broker.OutcomeRunning
+	if needs != (result.Operation != "") || needs != (result.RetryAfter >= 1 && result.RetryAfter <= 300) {
+		r.t.Errorf("%+v: an operation and Retry-After belong to a 202, and only there", result)
+	}
+	return string(result.Outcome)
+}
+
+// TestDuplicates: law 3, PROV-19, UPD-21, DEP-08, BIND-15, UNB-06.
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		given   func(*rig)
+		request request
+	}{
+		"PROV-19 of a create": {func(*rig) {}, putOf(same)},
+		"UPD-21 of an update": {func(r *rig) { r.ready() }, patchOf(toLarge)},
+		"DEP-08 of a delete":  {func(r *rig) { r.ready() }, deleteWith("", same)},
+		"BIND-15 of a bind":   {func(r *rig) { r.ready() }, bindWith(same)},
+		"UNB-06 of an unbind": {func(r *rig) { r.ready(); r.drive(r.accepted(r.bind())) }, deleteWith("b", same)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			test.given(r)
+			first, err := test.request.send(r)
+			if err != nil || first.Outcome != broker.OutcomeAccepted {
+				t.Fatalf("first = %+v, %v", first, err)
+			}
+			before := r.dump()
+			for range 3 {
+				again, err := test.request.send(r)
+				if err != nil || again.Outcome != broker.OutcomeRunning || again.Operation != first.Operation {
+					t.Errorf("duplicate = %+v, %v; want %s again", again, err, first.Operation)
+				}
+			}
+			r.unchanged(before)
+		})
+	}
+}
+
+// TestSameProvision: what counts in a PUT (osb-choices A3 and Decided 14).
+func TestSameProvision(t *testing.T) {
+	t.Parallel()
+	asItIs := same[broker.ProvisionRequest]
+	params := func(text string) func(*broker.ProvisionRequest) {
+		return func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(text) }
+	}
+	kubernetes := func(namespace, cluster string) func(*broker.ProvisionRequest) {
+		return func(q *broker.ProvisionRequest) {
+			q.Body.OrganizationGUID = cluster
+			q.Body.Context = json.RawMessage(fmt.Sprintf(
+				`{"platform":"kubernetes","namespace":%q,"clusterid":%q}`, namespace, cluster))
+		}
+	}
+	maintenance := func(version string) func(*broker.ProvisionRequest) {
+		return func(q *broker.ProvisionRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: version} }
+	}
+	for name, test := range map[string]struct {
+		first, second func(*broker.ProvisionRequest)
+		want          string
+	}{
+		"equal numbers written otherwise": {params(`{"n":1.0,"m":{"a":1,"b":2}}`), params(`{"m":{"b":2,"a":1e0}, "n":1}`), "exists"},
+		"numbers that floats cannot tell": {params(`{"n":9007199254740993}`), params(`{"n":9007199254740992}`), "Conflict"},
+		"absent and null":                 {params(``), params(`null`), "exists"},
+		"null and {}":                     {params(`null`), params(`{}`), "exists"},
+		"{} and something":                {params(`{}`), params(`{"a":null}`), "Conflict"},
+		"lists in another order":          {params(`{"l":[1,2]}`), params(`{"l":[2,1]}`), "Conflict"},
+		"PROV-12 another cluster id":      {kubernetes("blue", "one"), kubernetes("blue", "two"), "exists"},
+		"another namespace":               {kubernetes("blue", "one"), kubernetes("red", "one"), "Conflict"},
+		"kubernetes and another platform": {kubernetes("blue", "one"), asItIs, "Conflict"},
+		"another organization":            {asItIs, func(q *broker.ProvisionRequest) { q.Body.OrganizationGUID = "x" }, "Conflict"},
+		"another space":                   {asItIs, func(q *broker.ProvisionRequest) { q.Body.SpaceGUID = "x" }, "Conflict"},
+		"another maintenance version":     {maintenance(brokertest.Version), maintenance("9.9.9"), "exists"},
+		"another name and identity": {asItIs, func(q *broker.ProvisionRequest) {
+			q.OriginatingIdentity = "x"
+			q.Body.Context = json.RawMessage(`{"instance_name":"n"}`)
+		}, "exists"},
+		"without the flag once it is ready":  {asItIs, func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }, "exists"},
+		"another plan":                       {asItIs, large, "Conflict"},
+		"another plan that was never listed": {asItIs, func(q *broker.ProvisionRequest) { q.Body.PlanID = "x" }, "Conflict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			created, err := putOf(test.first).send(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.drive(created.Operation)
+			before := r.dump()
+			if got := r.outcome(putOf(test.second)); got != test.want {
+				t.Errorf("the second PUT: %s, want %s", got, test.want)
+			}
+			r.unchanged(before)
+		})
+	}
+}
+
+// TestRefusals: law 4. Each refusal has its code and leaves no trace.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	absent, ready := func(*rig) {}, func(r *rig) { r.ready() }
+	bound := func(r *rig) { r.ready(); r.drive(r.accepted(r.bind())) }
+	for name, test := range map[string]struct {
+		given   func(*rig)
+		request request
+		want    broker.Code
+	}{
+		"PROV-05 an unknown offering":      {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.ServiceID = "x" }), broker.CodeBadRequest},
+		"PROV-06 a plan of another one":    {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanPlain) }), broker.CodeBadRequest},
+		"C3 the catalog before the flag":   {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = "x"; q.AcceptsIncomplete = false }), broker.CodeBadRequest},
+		"PROV-23 without the flag":         {absent, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"PROV-24 another version":          {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
+		"PROV-13 parameters not an object": {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`[1]`) }), broker.CodeBadRequest},
+		"Decided 12 a key that is twice":   {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`{"a":1,"a":1}`) }), broker.CodeBadRequest},
+		"A4 a duplicate without the flag":  {func(r *rig) { r.accepted(r.put()) }, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"A8 an update of nothing":          {absent, patchOf(toLarge), broker.CodeNotFound},
+		"UPD-36 another service_id":        {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.ServiceID = brokertest.ServicePlain }), broker.CodeBadRequest},
+		"UPD-04 an unknown plan":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
+		"UPD-23 without the flag":          {ready, patchOf(func(q *broker.UpdateRequest) { toLarge(q); q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"C3 without effect or flag":        {ready, patchOf(func(q *broker.UpdateRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"UPD-24 another version":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
+		"DEP-11 a delete without the flag": {ready, deleteWith("", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"B5 of an absent one as well":      {absent, deleteWith("", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"A8 a bind to nothing":             {absent, bindWith(same), broker.CodeNotFound},
+		"a bind of another offering":       {ready, bindWith(func(q *broker.BindRequest) { q.Body.ServiceID = "x" }), broker.CodeBadRequest},
+		"BIND-43 a bind of no known plan":  {ready, bindWith(func(q *broker.BindRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
+		"BIND-18 a bind for another app":   {bound, bindWith(func(q *broker.BindRequest) { q.Body.AppGUID = "x" }), broker.CodeConflict},
+		"BIND-18 other parameters":         {bound, bindWith(func(q *broker.BindRequest) { q.Body.Parameters = json.RawMessage(`{"a":1}`) }), broker.CodeConflict},
+		"Decided 5 a bind while deleting":  {func(r *rig) { r.ready(); r.accepted(r.remove()) }, bindWith(same), broker.CodeConcurrency},
+		"a bind after a failed create":     {func(r *rig) { r.failed(r.accepted(r.put())) }, bindWith(same), broker.CodeNotFound},
+		"UNB-03 an unbind without its ids": {bound, deleteWith("b", func(q *broker.DeleteRequest) { q.ServiceID = "" }), broker.CodeBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			test.given(r)
+			before := r.dump()
+			if got := r.outcome(test.request); got != string(test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			r.unchanged(before)
+		})
+	}
+}
+
+// TestGoneMovesOnlyCounters: B4, UNB-12. A 410 needs neither ids nor flag for a
+// binding, and is itself a write.
+func TestGoneMovesOnlyCounters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	bare := func(q *broker.DeleteRequest) { q.ServiceID, q.PlanID, q.AcceptsIncomplete = "", "", false }
+	for n := int64(1); n < 3; n++ {
+		if got := r.outcome(deleteWith("b", bare)); got != string(broker.CodeGone) {
+			t.Errorf("got %s, want Gone", got)
+		}
+		if l := r.record(bindingKey()).Lifecycle; l.Life != n || l.State != lifecycle.Ghost {
+			t.Errorf("after %d 410s the record is %q with life %d", n, l.State, l.Life)
+		}
+	}
+	r.Advance(193 * time.Hour)
+	if left := r.Store.All(); len(left) != 0 {
+		t.Errorf("the ghost outlives its time: %+v", left)
+	}
+}

@@ -1,0 +1,155 @@
+package broker
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// Call is what every request carries besides its body.
+type Call struct {
+	// Client is the authenticated client's name.
+	Client            string
+	AcceptsIncomplete bool
+	// OriginatingIdentity is the header as it came; it decides nothing.
+	OriginatingIdentity string
+	// APIInfoLocation is the header X-Api-Info-Location as it came; kept only.
+	APIInfoLocation string
+}
+
+// sign notes on the record whose request the operation is.
+func (c Call) sign(rec *Record) {
+	rec.OriginatingIdentity, rec.APIInfoLocation = c.OriginatingIdentity, c.APIInfoLocation
+}
+
+// ProvisionRequest is a PUT of a service instance.
+type ProvisionRequest struct {
+	Call
+	InstanceID string
+	Body       osb.ProvisionRequest
+}
+
+// UpdateRequest is a PATCH of a service instance.
+type UpdateRequest struct {
+	Call
+	InstanceID string
+	Body       osb.UpdateRequest
+}
+
+// DeleteRequest is a DELETE of an instance (BindingID empty) or a binding. The
+// mandatory service_id and plan_id are hints and may be empty for an unbind of an
+// absent binding (osb-choices B4).
+type DeleteRequest struct {
+	Call
+	InstanceID string
+	BindingID  string
+	ServiceID  string
+	PlanID     string
+}
+
+// BindRequest is a PUT of a service binding.
+type BindRequest struct {
+	Call
+	InstanceID string
+	BindingID  string
+	Body       osb.BindRequest
+}
+
+// FetchRequest reads an instance or a binding.
+type FetchRequest struct {
+	Client     string
+	InstanceID string
+	BindingID  string
+}
+
+// PollRequest asks for the last operation of an instance or a binding.
+type PollRequest struct {
+	Client     string
+	InstanceID string
+	BindingID  string
+	// Operation is the operation string of the query, empty for none.
+	Operation string
+}
+
+// Outcome says which kind of success an answer is.
+type Outcome string
+
+// The outcomes of requests that were not refused.
+const (
+	// OutcomeAccepted: 202, a new operation.
+	OutcomeAccepted Outcome = "accepted"
+	// OutcomeRunning: 202, a duplicate of the operation that runs.
+	OutcomeRunning Outcome = "running"
+	// OutcomeCreated: 201, a held bind that this request made.
+	OutcomeCreated Outcome = "created"
+	// OutcomeExists: 200, a duplicate of what is done, or a change without effect.
+	OutcomeExists Outcome = "exists"
+	// OutcomeDeleted: 200, a held unbind that is done.
+	OutcomeDeleted Outcome = "deleted"
+)
+
+// Duplicate reports whether the request was absorbed: it changed and started nothing.
+func (o Outcome) Duplicate() bool { return o == OutcomeRunning || o == OutcomeExists }
+
+// Result is the answer to a PUT, PATCH or DELETE that was not refused.
+type Result struct {
+	Outcome Outcome
+	// Operation is the operation string of a 202.
+	Operation string
+	// RetryAfter in whole seconds, 1 to 300, with a 202; else 0.
+	RetryAfter int
+	// DashboardURL of an instance that has one.
+	DashboardURL string
+	// Binding is the body of a bind's 200 or 201.
+	Binding *BindingBody
+	// Metadata of the instance, for 2.16 platforms; may be nil.
+	Metadata *osb.InstanceMetadata
+}
+
+// BindingBody is what a finished binding hands out. It holds secrets and lives only
+// as long as the answer that carries it.
+type BindingBody struct {
+	KeyDetails
+	Parameters json.RawMessage
+}
+
+// InstanceBody is the body of a fetched instance.
+type InstanceBody struct {
+	ServiceID          string
+	PlanID             string
+	DashboardURL       string
+	Metadata           *osb.InstanceMetadata
+	Parameters         json.RawMessage
+	MaintenanceVersion string
+}
+
+// Poll is the answer to a last_operation request.
+type Poll struct {
+	State osb.OperationState
+	// Description is never "" when State is failed.
+	Description string
+	// RetryAfter in whole seconds while in progress; else 0.
+	RetryAfter int
+	// Finished delete: the operation polled was a delete that ended (quirk finished_delete).
+	DeleteDone bool
+	// UpdateRepeatable and InstanceUsable as OSB "Polling Last Operation" defines them.
+	UpdateRepeatable *bool
+	InstanceUsable   *bool
+}
+
+// Plan is what the use cases know of a plan of a client's catalog.
+type Plan struct {
+	ServiceID, PlanID      string
+	OfferingName, PlanName string
+	PlanGUID               string
+	Bindable               bool
+	BindingRotatable       bool
+	PlanUpdateable         bool
+	InstancesRetrievable   bool
+	BindingsRetrievable    bool
+	AllowContextUpdates    bool
+	MaintenanceVersion     string
+	// MaximumPollingDuration is 0 when the plan names none.
+	MaximumPollingDuration time.Duration
+}

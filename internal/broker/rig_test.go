@@ -1,0 +1,251 @@
+package broker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// rig is a scheduler with the requests that tests make of one instance and one
+// binding. Nothing of it runs but what the test chooses.
+type rig struct {
+	*brokertest.Scheduler
+	t *testing.T
+}
+
+func newRig(t *testing.T, o brokertest.ScheduleOptions) *rig {
+	t.Helper()
+	r := &rig{Scheduler: brokertest.NewScheduler(o), t: t}
+	t.Cleanup(func() {
+		r.Close()
+		if t.Failed() {
+			t.Logf("the schedule:\n%s", strings.Join(r.Trace, "\n"))
+		}
+	})
+	return r
+}
+
+func instanceKey() broker.Key {
+	return broker.Key{Client: brokertest.Client, InstanceID: "i"}
+}
+
+func bindingKey() broker.Key {
+	return broker.Key{Client: brokertest.Client, InstanceID: "i", BindingID: "b"}
+}
+
+// keyOf is the record whose operation it is.
+func keyOf(operation string) broker.Key {
+	if strings.HasPrefix(operation, "bind-") || strings.HasPrefix(operation, "unbind-") {
+		return bindingKey()
+	}
+	return instanceKey()
+}
+
+func async() broker.Call {
+	return broker.Call{Client: brokertest.Client, AcceptsIncomplete: true}
+}
+
+func provisionOf(plan string) broker.ProvisionRequest {
+	return broker.ProvisionRequest{Call: async(), InstanceID: "i", Body: osb.ProvisionRequest{
+		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
+		OrganizationGUID: "org", SpaceGUID: "space", Parameters: json.RawMessage(`{"size": 1}`),
+	}}
+}
+
+func updateTo(plan string) broker.UpdateRequest {
+	return broker.UpdateRequest{Call: async(), InstanceID: "i", Body: osb.UpdateRequest{
+		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
+	}}
+}
+
+func bindOf(plan string) broker.BindRequest {
+	return broker.BindRequest{Call: async(), InstanceID: "i", BindingID: "b", Body: osb.BindRequest{
+		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
+	}}
+}
+
+func deleteOf(binding string) broker.DeleteRequest {
+	return broker.DeleteRequest{
+		Call: async(), InstanceID: "i", BindingID: binding,
+		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
+	}
+}
+
+// put, patch, remove, bind and unbind begin an asynchronous request, which then
+// waits before its first call.
+func (r *rig) put() *brokertest.Actor {
+	return r.Go("PUT", func(ctx context.Context) (any, error) {
+		return r.Broker.Provision(ctx, provisionOf(brokertest.PlanSmall))
+	})
+}
+
+func (r *rig) patch(plan string) *brokertest.Actor {
+	return r.Go("PATCH", func(ctx context.Context) (any, error) { return r.Broker.Update(ctx, updateTo(plan)) })
+}
+
+func (r *rig) remove() *brokertest.Actor {
+	return r.Go("DELETE", func(ctx context.Context) (any, error) { return r.Broker.Deprovision(ctx, deleteOf("")) })
+}
+
+func (r *rig) bind() *brokertest.Actor {
+	return r.Go("bind", func(ctx context.Context) (any, error) {
+		return r.Broker.Bind(ctx, bindOf(brokertest.PlanSmall))
+	})
+}
+
+func (r *rig) unbind() *brokertest.Actor {
+	return r.Go("unbind", func(ctx context.Context) (any, error) { return r.Broker.Unbind(ctx, deleteOf("b")) })
+}
+
+// heldBind begins a bind that its platform wants finished in the answer.
+func (r *rig) heldBind() *brokertest.Actor {
+	return r.Go("held bind", func(ctx context.Context) (any, error) {
+		q := bindOf(brokertest.PlanSmall)
+		q.AcceptsIncomplete = false
+		return r.Broker.Bind(ctx, q)
+	})
+}
+
+// tick begins one step of the operation.
+func (r *rig) tick(operation string) *brokertest.Actor {
+	return r.Go("tick of "+operation[:strings.Index(operation, "-")+4], func(ctx context.Context) (any, error) {
+		return r.Broker.Advance(ctx, keyOf(operation), operation)
+	})
+}
+
+// step does one whole step.
+func (r *rig) step(operation string) broker.Step {
+	r.t.Helper()
+	a := r.Finish(r.tick(operation))
+	if a.Err != nil {
+		r.t.Fatalf("tick: %v", a.Err)
+	}
+	return a.Value.(broker.Step)
+}
+
+// answer lets a request end and returns what it was told.
+func (r *rig) answer(a *brokertest.Actor) (broker.Result, error) {
+	r.t.Helper()
+	r.Finish(a)
+	if a.Killed {
+		r.t.Fatalf("%s was killed", a.Name)
+	}
+	result, _ := a.Value.(broker.Result)
+	return result, a.Err
+}
+
+// accepted lets a request end that must begin a new operation, and returns that.
+func (r *rig) accepted(a *brokertest.Actor) string {
+	r.t.Helper()
+	result, err := r.answer(a)
+	if err != nil || result.Outcome != broker.OutcomeAccepted || result.Operation == "" {
+		r.t.Fatalf("%s = %+v, %v; want it accepted", a.Name, result, err)
+	}
+	return result.Operation
+}
+
+// refused lets a request end that must be refused with the code.
+func (r *rig) refused(a *brokertest.Actor, code broker.Code) {
+	r.t.Helper()
+	result, err := r.answer(a)
+	if err == nil || broker.CodeOf(err) != code {
+		r.t.Errorf("%s = %+v, %v; want the refusal %s", a.Name, result, err, code)
+	}
+}
+
+// drive steps the operation, and every other one that runs, until it has ended.
+func (r *rig) drive(operation string) {
+	r.t.Helper()
+	for range 60 {
+		if r.step(operation).Done {
+			return
+		}
+		for _, u := range r.unfinished() {
+			if u.Operation != operation {
+				r.step(u.Operation)
+			}
+		}
+		r.Cloud.FinishAll()
+		r.Advance(time.Second)
+	}
+	r.t.Fatalf("%s did not end", operation)
+}
+
+// ready makes an instance and returns the operation that did.
+func (r *rig) ready() string {
+	r.t.Helper()
+	op := r.accepted(r.put())
+	r.drive(op)
+	r.wants(op, osb.Succeeded)
+	return op
+}
+
+// lost does a step whose call is delayed: it reaches Cloud Foundry later, or never.
+func (r *rig) lost(operation, call string) {
+	r.t.Helper()
+	a := r.Reach(r.tick(operation), call)
+	if a.Done() {
+		r.t.Fatalf("the tick of %s made no %s", operation, call)
+	}
+	r.Choose(a, brokertest.Delay)
+	r.Finish(a)
+}
+
+// polled is what a platform is told of the operation.
+func (r *rig) polled(operation string) (broker.Poll, error) {
+	key := keyOf(operation)
+	return r.Broker.LastOperation(r.t.Context(), broker.PollRequest{
+		Client: key.Client, InstanceID: key.InstanceID, BindingID: key.BindingID, Operation: operation,
+	})
+}
+
+// wants fails unless the operation is in this state.
+func (r *rig) wants(operation string, want osb.OperationState) {
+	r.t.Helper()
+	p, err := r.polled(operation)
+	if err != nil || p.State != want {
+		r.t.Errorf("%s is %q (%s), %v; want %q. The cloud: %s", operation, p.State, p.Description, err, want, r.Cloud.Describe())
+	}
+}
+
+// left fails unless the cloud holds as many rows.
+func (r *rig) left(want int) []brokertest.Left {
+	r.t.Helper()
+	left := r.Cloud.Left()
+	if len(left) != want {
+		r.t.Errorf("the cloud holds %d rows, want %d: %s", len(left), want, r.Cloud.Describe())
+	}
+	return left
+}
+
+// record returns what is stored, or an empty record.
+func (r *rig) record(key broker.Key) broker.Record {
+	r.t.Helper()
+	rec, err := r.Store.Get(r.t.Context(), key)
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
+		r.t.Fatal(err)
+	}
+	return rec
+}
+
+// called reports whether any actor made this call.
+func (r *rig) called(call string) bool {
+	return strings.Contains(strings.Join(r.Trace, "\n"), ": "+call+": ")
+}
+
+// unfinished are the operations that run.
+func (r *rig) unfinished() []broker.Unfinished {
+	r.t.Helper()
+	running, err := r.Store.Unfinished(r.t.Context(), r.Now().Add(1<<62), 100)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return running
+}

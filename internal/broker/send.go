@@ -1,0 +1,213 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// send makes the call whose intent was just stored in rec, and notes its answer.
+func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect) (Step, error) {
+	left := b.remaining(t.Now)
+	if left <= 0 {
+		return Step{Wait: t.Wait}, nil // too late to send: the open call expires unsent
+	}
+	callCtx, cancel := context.WithTimeout(ctx, left)
+	answer, err := b.call(callCtx, rec, e)
+	cancel()
+	b.logCall(ctx, rec, e, answer, err)
+	if err := b.note(ctx, rec, t, e, answer); err != nil {
+		return Step{}, err
+	}
+	return Step{Wait: afterCall(t.Wait, answer)}, nil
+}
+
+// afterCall: a name that is taken is looked at once; a limiter is obeyed.
+func afterCall(wait time.Duration, a Answer) time.Duration {
+	if a.Reply == lifecycle.ReplyTaken {
+		return 0
+	}
+	return max(wait, a.RetryAfter)
+}
+
+func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answer, error) {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return Answer{Reply: lifecycle.ReplyBusy}, err
+	}
+	isKey := rec.Key.BindingID != ""
+	switch {
+	case e.Do == lifecycle.Post && isKey:
+		return backend.CreateKey(ctx, keyCall(rec))
+	case e.Do == lifecycle.Post:
+		c := b.instanceCall(ctx, rec, rec.Attributes)
+		answer, err := backend.CreateInstance(ctx, c)
+		return b.reread(ctx, rec, rec.Attributes, c.PlanGUID, answer), err
+	case e.Do == lifecycle.Patch:
+		c := b.patchCall(ctx, rec)
+		answer, err := backend.UpdateInstance(ctx, e.GUID, c)
+		return b.reread(ctx, rec, aimed(rec), c.PlanGUID, answer), err
+	case isKey:
+		return backend.DeleteKey(ctx, e.GUID)
+	default:
+		b.nameForeignKeys(ctx, backend, rec, e.GUID)
+		return backend.DeleteInstance(ctx, e.GUID)
+	}
+}
+
+// reread turns a refusal of a plan's GUID into "try again" when the marketplace has
+// another one by now: a backing broker that is registered again gets new GUIDs.
+func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used string, answer Answer) Answer {
+	if !answer.StalePlan || b.Refresh == nil {
+		return answer
+	}
+	if err := b.Refresh(ctx, rec.Key.Client); err != nil || b.planGUID(ctx, rec.Key.Client, a) != used {
+		answer.Reply = lifecycle.ReplyBusy
+	}
+	return answer
+}
+
+// aimed are the attributes that the record's update leads to.
+func aimed(rec Record) Attributes {
+	if rec.Target != nil {
+		return *rec.Target
+	}
+	return rec.Attributes
+}
+
+// nameForeignKeys logs the keys of others that Cloud Foundry removes together with
+// the instance (osb-choices, Decided 8). Not knowing them stops nothing.
+func (b *Broker) nameForeignKeys(ctx context.Context, backend Backend, rec Record, guid string) {
+	names, err := backend.ForeignKeys(ctx, guid)
+	if err != nil || len(names) == 0 {
+		return
+	}
+	b.Logger.LogAttrs(ctx, slog.LevelInfo, "keys of others are removed with the service instance", keyAttrs(rec.Key,
+		slog.Any("keys", names))...)
+}
+
+func keyCall(rec Record) KeyCall {
+	return KeyCall{
+		Name: rec.Key.BindingID, InstanceGUID: rec.Lifecycle.InstanceGUID,
+		Parameters: rec.Parameters, Marks: marks(rec),
+	}
+}
+
+func marks(rec Record) Marks {
+	op := rec.Lifecycle.Operation
+	return Marks{Client: rec.Key.Client, Operation: op.ID, Seq: op.Seq}
+}
+
+func (b *Broker) instanceCall(ctx context.Context, rec Record, a Attributes) InstanceCall {
+	return InstanceCall{
+		Name: rec.Key.InstanceID, Offering: a.OfferingName, PlanGUID: b.planGUID(ctx, rec.Key.Client, a),
+		Parameters: rec.Parameters, Marks: marks(rec),
+	}
+}
+
+// patchCall names only what the update changes: a maintenance version goes with the
+// same plan only, a new plan brings its own.
+func (b *Broker) patchCall(ctx context.Context, rec Record) InstanceCall {
+	target := aimed(rec)
+	c := b.instanceCall(ctx, rec, target)
+	if target.PlanID == rec.Attributes.PlanID {
+		c.PlanGUID = ""
+		if target.MaintenanceVersion != rec.Attributes.MaintenanceVersion {
+			c.MaintenanceVersion = target.MaintenanceVersion
+		}
+	}
+	return c
+}
+
+// planGUID asks the catalog, since a backing broker that is registered again gets
+// new GUIDs for its plans, and falls back to the last one known.
+func (b *Broker) planGUID(ctx context.Context, client string, a Attributes) string {
+	plan, err := b.Catalogs.Plan(ctx, client, a.ServiceID, a.PlanID)
+	if err != nil {
+		return a.PlanGUID
+	}
+	return plan.PlanGUID
+}
+
+// note writes what the answer settled. When the record has moved meanwhile, only
+// the own open call is removed, as often as it takes; it does not stop with the
+// caller's context, since a delete would otherwise have to wait the call out.
+func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect, answer Answer) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	replied := lifecycle.Replied{
+		Operation: t.Operation, Do: e.Do, Call: e.Call, GUID: e.GUID,
+		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(),
+	}
+	for range attempts {
+		d, err := lifecycle.Next(rec.Lifecycle, replied)
+		if err != nil || !d.Write {
+			return err
+		}
+		stored, won, err := b.put(ctx, settle(rec, d), rec.Revision)
+		if won || err != nil {
+			return err
+		}
+		rec, replied.Own = stored, false
+	}
+	return nil
+}
+
+const noteTimeout = 10 * time.Second
+
+// unbindAll turns the bindings of an instance that is being deleted to deleting,
+// each with an operation and a workflow of its own.
+func (b *Broker) unbindAll(ctx context.Context, instance Record, ids []string) {
+	for _, id := range ids {
+		key := instance.Key
+		key.BindingID = id
+		op, err := b.operationID("unbind")
+		if err != nil {
+			return
+		}
+		c := b.unbinding(key, op, onBehalf(instance), nil)
+		c.check = b.stillDeleting(ctx, instance)
+		rec, d, err := b.run(ctx, c)
+		if err != nil {
+			b.Logger.LogAttrs(ctx, slog.LevelInfo, "a binding could not be turned to deleting; the next step tries again",
+				keyAttrs(key, slog.String("error", err.Error()))...)
+			continue
+		}
+		if d.Outcome == lifecycle.Accepted {
+			b.begin(ctx, rec, Start{Key: key, Operation: op})
+		}
+	}
+}
+
+// stillDeleting refuses when the delete that wants a binding gone has ended. It reads
+// after the binding was read: while the delete runs nothing is bound, so what was
+// read is a binding of before, and the write's condition says that it stayed so.
+func (b *Broker) stillDeleting(ctx context.Context, instance Record) func(Record, lifecycle.Decision) error {
+	return func(Record, lifecycle.Decision) error {
+		now, err := b.read(ctx, instance.Key)
+		if err == nil && !now.Lifecycle.Running(instance.Lifecycle.Operation.ID) {
+			err = refuse(CodeConcurrency, "The delete of the service instance has ended.")
+		}
+		return err
+	}
+}
+
+// onBehalf makes the delete of an instance the request of those who asked for it.
+func onBehalf(instance Record) Call {
+	return Call{
+		Client: instance.Key.Client, AcceptsIncomplete: true,
+		OriginatingIdentity: instance.OriginatingIdentity, APIInfoLocation: instance.APIInfoLocation,
+	}
+}
+
+func (b *Broker) logCall(ctx context.Context, rec Record, e lifecycle.Effect, a Answer, err error) {
+	attrs := keyAttrs(rec.Key,
+		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", string(e.Do)),
+		slog.String("reply", string(a.Reply)), slog.String("job", a.Job))
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	b.Logger.LogAttrs(ctx, slog.LevelInfo, "operation step", attrs...)
+}

@@ -1,0 +1,85 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// Unbind answers DELETE …/service_bindings/:binding_id (OSB "Unbinding"). Without
+// accepts_incomplete the request is held until the key is gone or the context ends.
+//
+// Errors are *Error: CodeBadRequest (service_id or plan_id missing, and there is
+// something to delete), CodeGone, CodeBackend, CodeOutOfTime, CodeUnavailable.
+func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
+	id, err := b.operationID("unbind")
+	if err != nil {
+		return Result{}, err
+	}
+	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
+	rec, d, err := b.run(ctx, b.unbinding(key, id, q.Call, checkHints(q)))
+	if err != nil {
+		return Result{}, err
+	}
+	switch d.Outcome {
+	case lifecycle.Accepted:
+		b.begin(ctx, rec, Start{Key: key, Operation: id, Delay: b.firstDelay(q.AcceptsIncomplete)})
+		return b.answerUnbind(ctx, rec, q, id, OutcomeAccepted)
+	case lifecycle.Running:
+		return b.answerUnbind(ctx, rec, q, rec.Lifecycle.Operation.ID, OutcomeRunning)
+	default:
+		return Result{}, refusal(rec, d.Outcome)
+	}
+}
+
+// unbinding is the change that turns a binding to deleting.
+func (b *Broker) unbinding(key Key, id string, c Call, check func(lifecycle.Decision) error) change {
+	return change{
+		key: key, id: id,
+		request: func(ctx context.Context, _ Record) (lifecycle.Request, error) {
+			instance, err := b.instanceView(ctx, key)
+			return lifecycle.Request{Method: lifecycle.DELETE, Incomplete: c.AcceptsIncomplete, Instance: instance}, err
+		},
+		check: func(_ Record, d lifecycle.Decision) error { return check(d) },
+		apply: func(rec *Record) error {
+			rec.Parameters = nil
+			c.sign(rec)
+			return nil
+		},
+	}
+}
+
+// checkHints refuses what lacks mandatory fields, unless it is gone (osb-choices B4).
+func checkHints(q DeleteRequest) func(lifecycle.Decision) error {
+	return func(d lifecycle.Decision) error {
+		if d.Outcome == lifecycle.AlreadyGone || (q.ServiceID != "" && q.PlanID != "") {
+			return nil
+		}
+		return refuse(CodeBadRequest, "service_id and plan_id are missing in the query. Send both with the values that the binding was created with.")
+	}
+}
+
+func (b *Broker) answerUnbind(ctx context.Context, rec Record, q DeleteRequest, op string, o Outcome) (Result, error) {
+	if q.AcceptsIncomplete {
+		return Result{Outcome: o, Operation: op, RetryAfter: b.retryAfter(rec)}, nil
+	}
+	rec, err := b.hold(ctx, rec.Key, op, o == OutcomeAccepted)
+	if err := unbindError(rec, op, err); err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: OutcomeDeleted}, nil
+}
+
+// unbindError: what counts for an unbind is that its binding is gone, whoever came
+// after it.
+func unbindError(rec Record, op string, err error) error {
+	if f, ok := rec.Lifecycle.Result(op); ok && f.Succeeded {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) && e.Code == CodeOutOfTime {
+		e.Description = "The service binding could not be deleted in time; it is being deleted in the background. Send the request again."
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package brokertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// BackendHarness is one backend under test, with a marketplace to order from. It
+// belongs to one test alone.
+type BackendHarness struct {
+	Backend broker.Backend
+	// Offering is the name of an offering whose plans these GUIDs are.
+	Offering string
+	// Plan creates, updates, deletes and binds without fault, and Other is a plan
+	// that an instance of Plan may be moved to.
+	Plan, Other string
+	// Slow is a plan whose create takes a while, so that it can be seen running.
+	Slow string
+	// Rejecting is a plan whose create the backing broker rejects with a sentence.
+	RejectingOffering, Rejecting string
+	// AppOnly is a plan whose bind the backing broker answers with RequiresApp.
+	AppOnly string
+	// BigNumber is a number that the credentials of a key of Plan hold as "big".
+	BigNumber string
+	// Patience is how long an operation may take to end.
+	Patience time.Duration
+}
+
+// TestBackend holds a broker.Backend to the contract in the comments of that
+// interface. open makes a fresh, empty backend; the tests run in parallel.
+func TestBackend(t *testing.T, open func(t *testing.T) BackendHarness) {
+	t.Helper()
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, BackendHarness)
+	}{
+		{"the marketplace has the plans", marketplaceHasPlans},
+		{"what never was is an empty look", absentIsAnEmptyLook},
+		{"an instance lives and dies", instanceLives},
+		{"an update is marked and moves the plan", updateIsMarked},
+		{"an update without a change of its own still marks", updateOnlyMarks},
+		{"a second create is taken", secondCreateIsTaken},
+		{"of concurrent creates one is accepted", oneConcurrentCreate},
+		{"a running create is seen running", runningCreateIsSeen},
+		{"a rejected create fails on the broker's word", rejectedCreateFails},
+		{"calls for what is absent are answered absent", absentCalls},
+		{"a plan that does not exist is refused", unknownPlanIsRefused},
+		{"a key lives and dies", keyLives},
+		{"credentials are exact and the same at every read", credentialsAreExact},
+		{"a second key of the name is taken", secondKeyIsTaken},
+		{"keys of one name on two instances are two", keysBelongToInstances},
+		{"a key of an absent instance is not made", keyOfAbsentInstance},
+		{"a bind that needs an app says so", appOnlyBindSaysSo},
+		{"any id can be a name", anyIDIsAName},
+		{"a context that ended is obeyed", endedContextIsObeyed},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, open(t))
+		})
+	}
+}
+
+// marks returns marks that are unlike those of other operations.
+func marks(operation string, seq int64) broker.Marks {
+	return broker.Marks{Client: "suite", Operation: operation, Seq: seq}
+}
+
+func (h BackendHarness) instanceCall(name string) broker.InstanceCall {
+	return broker.InstanceCall{
+		Name: name, Offering: h.Offering, PlanGUID: h.Plan,
+		Parameters: []byte(`{"amount": 9007199254740993, "text": "<&>"}`),
+		Marks:      marks("create-"+name, 1_700_000_000),
+	}
+}
+
+// instance makes an instance of Plan and returns its row.
+func (h BackendHarness) instance(t *testing.T, name string) broker.Row {
+	t.Helper()
+	answer, err := h.Backend.CreateInstance(t.Context(), h.instanceCall(name))
+	h.settle(t, answer, err)
+	return h.one(t, name)
+}
+
+// key makes a key and returns its row.
+func (h BackendHarness) key(t *testing.T, instance, name string) broker.Row {
+	t.Helper()
+	answer, err := h.Backend.CreateKey(t.Context(), broker.KeyCall{
+		Name: name, InstanceGUID: instance, Marks: marks("bind-"+name, 7),
+	})
+	h.settle(t, answer, err)
+	look, err := h.Backend.FindKeys(t.Context(), instance, name)
+	if err != nil || len(look.Rows) != 1 {
+		t.Fatalf("FindKeys(%q) = %+v, %v; want one row", name, look.Rows, err)
+	}
+	return look.Rows[0]
+}
+
+// one returns the only instance of the name.
+func (h BackendHarness) one(t *testing.T, name string) broker.Row {
+	t.Helper()
+	look, err := h.Backend.FindInstances(t.Context(), name)
+	if err != nil || len(look.Rows) != 1 {
+		t.Fatalf("FindInstances(%q) = %+v, %v; want one row", name, look.Rows, err)
+	}
+	return look.Rows[0]
+}
+
+// settle waits for the end of a call that must have been accepted, and wants success.
+func (h BackendHarness) settle(t *testing.T, answer broker.Answer, err error) {
+	t.Helper()
+	if sight := h.outcome(t, answer, err); sight.State != lifecycle.JobComplete {
+		t.Fatalf("job ended as %+v, want %s", sight, lifecycle.JobComplete)
+	}
+}
+
+// outcome waits for the end of a call that must have been accepted. A call that was
+// done at once counts as a complete job.
+func (h BackendHarness) outcome(t *testing.T, answer broker.Answer, err error) broker.JobSight {
+	t.Helper()
+	switch {
+	case answer.Reply == lifecycle.ReplyDone:
+		return broker.JobSight{State: lifecycle.JobComplete}
+	case answer.Reply != lifecycle.ReplyAccepted || answer.Job == "":
+		t.Fatalf("answer %+v, %v; want %s with a job", answer, err, lifecycle.ReplyAccepted)
+	}
+	var sight broker.JobSight
+	h.until(t, "the job ends", func(ctx context.Context) bool {
+		sight, err = h.Backend.Job(ctx, answer.Job)
+		if err != nil {
+			t.Fatalf("Job(%q): %v", answer.Job, err)
+		}
+		return sight.State.Ended()
+	})
+	return sight
+}
+
+// until asks again and again whether something holds, for as long as Patience.
+func (h BackendHarness) until(t *testing.T, what string, holds func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("gave up waiting until %s", what)
+		}
+	}
+}
+
+// wantReply fails unless the answer has one of the replies.
+func wantReply(t *testing.T, what string, answer broker.Answer, err error, want ...lifecycle.Reply) {
+	t.Helper()
+	for _, reply := range want {
+		if answer.Reply == reply {
+			return
+		}
+	}
+	t.Errorf("%s = %+v, %v; want reply %v", what, answer, err, want)
+}

@@ -1,0 +1,200 @@
+package brokertest
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// nowhere is a well-formed GUID that belongs to nothing.
+const nowhere = "00000000-0000-4000-8000-000000000000"
+
+func marketplaceHasPlans(t *testing.T, h BackendHarness) {
+	market, err := h.Backend.Marketplace(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := map[string]string{}
+	for _, o := range market.Offerings {
+		if len(o.Plans) == 0 {
+			t.Errorf("offering %q without plans", o.Name)
+		}
+		for _, p := range o.Plans {
+			plans[p.GUID] = o.Name
+			if p.CatalogID == "" || p.Name == "" {
+				t.Errorf("plan %+v lacks its id or its name", p)
+			}
+		}
+	}
+	for _, guid := range []string{h.Plan, h.Other, h.Slow, h.AppOnly} {
+		if plans[guid] != h.Offering {
+			t.Errorf("plan %s is in offering %q, want %q", guid, plans[guid], h.Offering)
+		}
+	}
+}
+
+func absentIsAnEmptyLook(t *testing.T, h BackendHarness) {
+	ctx := t.Context()
+	for what, find := range map[string]func() (broker.Look, error){
+		"FindInstances": func() (broker.Look, error) { return h.Backend.FindInstances(ctx, "never-was") },
+		"FindInstance":  func() (broker.Look, error) { return h.Backend.FindInstance(ctx, nowhere) },
+		"FindKeys":      func() (broker.Look, error) { return h.Backend.FindKeys(ctx, nowhere, "never-was") },
+	} {
+		look, err := find()
+		if err != nil || len(look.Rows) != 0 || look.Began.IsZero() {
+			t.Errorf("%s = %+v, %v; want no rows, a time and no error", what, look, err)
+		}
+	}
+	if sight, err := h.Backend.Job(ctx, nowhere); err != nil || sight.State != lifecycle.JobLost {
+		t.Errorf("Job = %+v, %v; want %s", sight, err, lifecycle.JobLost)
+	}
+}
+
+func instanceLives(t *testing.T, h BackendHarness) {
+	row := h.instance(t, "one")
+	want := broker.Row{
+		GUID: row.GUID, Marked: true, Operation: "create-one", Seq: 1_700_000_000,
+		Last: lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded},
+		Age:  row.Age, DashboardURL: row.DashboardURL, Provided: row.Provided,
+	}
+	row.Last.Description = "" // the backing broker may say something
+	if diff := cmp.Diff(want, row); diff != "" || row.GUID == "" || row.Age < 0 || row.Age > time.Minute {
+		t.Fatalf("row (-want +got):\n%s", diff)
+	}
+	look, err := h.Backend.FindInstance(t.Context(), row.GUID)
+	if err != nil || len(look.Rows) != 1 || look.Rows[0].GUID != row.GUID {
+		t.Fatalf("FindInstance = %+v, %v; want the row", look, err)
+	}
+	answer, err := h.Backend.DeleteInstance(t.Context(), row.GUID)
+	h.settle(t, answer, err)
+	if look, err := h.Backend.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
+		t.Errorf("after the delete FindInstances = %+v, %v; want no rows", look.Rows, err)
+	}
+	if look, err := h.Backend.FindInstance(t.Context(), row.GUID); err != nil || len(look.Rows) != 0 {
+		t.Errorf("after the delete FindInstance = %+v, %v; want no rows", look.Rows, err)
+	}
+}
+
+func updateIsMarked(t *testing.T, h BackendHarness) {
+	row := h.instance(t, "one")
+	answer, err := h.Backend.UpdateInstance(t.Context(), row.GUID, broker.InstanceCall{
+		Name: "one", Offering: h.Offering, PlanGUID: h.Other,
+		Parameters: []byte(`{"size":2}`), Marks: marks("update-one", 1_700_000_001),
+	})
+	h.settle(t, answer, err)
+	after := h.one(t, "one")
+	if after.GUID != row.GUID || after.Operation != "create-one" || after.Seq != row.Seq || after.Update != "update-one" {
+		t.Errorf("row after the update = %+v; want the marks of the create, and update-one", after)
+	}
+	if after.Last.Verb != lifecycle.Update || after.Last.State != lifecycle.LastSucceeded {
+		t.Errorf("last operation = %+v; want an update that succeeded", after.Last)
+	}
+}
+
+func updateOnlyMarks(t *testing.T, h BackendHarness) {
+	row := h.instance(t, "one")
+	answer, err := h.Backend.UpdateInstance(t.Context(), row.GUID, broker.InstanceCall{
+		Name: "one", Offering: h.Offering, Marks: marks("update-one", 1_700_000_001),
+	})
+	h.settle(t, answer, err)
+	if after := h.one(t, "one"); after.Update != "update-one" || !after.Marked {
+		t.Errorf("row after the update = %+v; want it marked update-one", after)
+	}
+}
+
+func secondCreateIsTaken(t *testing.T, h BackendHarness) {
+	first := h.instance(t, "one")
+	call := h.instanceCall("one")
+	call.Marks = marks("create-two", 1_700_000_002)
+	answer, err := h.Backend.CreateInstance(t.Context(), call)
+	wantReply(t, "the second create", answer, err, lifecycle.ReplyTaken)
+	if row := h.one(t, "one"); row.GUID != first.GUID || row.Operation != "create-one" {
+		t.Errorf("row = %+v; want the first one untouched", row)
+	}
+}
+
+func oneConcurrentCreate(t *testing.T, h BackendHarness) {
+	const callers = 8
+	answers := make([]broker.Answer, callers)
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() { answers[i], _ = h.Backend.CreateInstance(t.Context(), h.instanceCall("one")) })
+	}
+	group.Wait()
+	accepted := 0
+	for i, a := range answers {
+		if a.Reply == lifecycle.ReplyAccepted || a.Reply == lifecycle.ReplyDone {
+			accepted++
+			h.settle(t, a, nil)
+			continue
+		}
+		wantReply(t, "a losing create", answers[i], nil, lifecycle.ReplyTaken)
+	}
+	if accepted != 1 {
+		t.Errorf("%d of %d creates were accepted, want 1", accepted, callers)
+	}
+	h.one(t, "one")
+}
+
+func runningCreateIsSeen(t *testing.T, h BackendHarness) {
+	call := h.instanceCall("slow")
+	call.PlanGUID = h.Slow
+	answer, err := h.Backend.CreateInstance(t.Context(), call)
+	if answer.Reply != lifecycle.ReplyAccepted {
+		t.Fatalf("answer = %+v, %v; want accepted", answer, err)
+	}
+	row := h.one(t, "slow")
+	running := row.Last.State == lifecycle.LastInitial || row.Last.State == lifecycle.LastInProgress
+	if !running || row.Last.Verb != lifecycle.Create || row.Operation != "create-slow" {
+		t.Errorf("row = %+v; want a create of ours that runs", row)
+	}
+	update, err := h.Backend.UpdateInstance(t.Context(), row.GUID, broker.InstanceCall{
+		Name: "slow", Offering: h.Offering, PlanGUID: h.Other, Marks: marks("update-slow", 2),
+	})
+	wantReply(t, "an update meanwhile", update, err, lifecycle.ReplyBusy)
+	h.settle(t, answer, nil)
+}
+
+func rejectedCreateFails(t *testing.T, h BackendHarness) {
+	call := h.instanceCall("bad")
+	call.Offering, call.PlanGUID = h.RejectingOffering, h.Rejecting
+	answer, err := h.Backend.CreateInstance(t.Context(), call)
+	sight := h.outcome(t, answer, err)
+	if sight.State != lifecycle.JobFailed || !sight.BrokersWord || sight.Description == "" {
+		t.Errorf("job = %+v; want it failed on the broker's word, with a description", sight)
+	}
+	row := h.one(t, "bad")
+	if row.Last.Verb != lifecycle.Create || row.Last.State != lifecycle.LastFailed || row.Last.Description == "" {
+		t.Errorf("row = %+v; want a failed create with a description", row)
+	}
+	answer, err = h.Backend.DeleteInstance(t.Context(), row.GUID)
+	h.settle(t, answer, err)
+}
+
+func absentCalls(t *testing.T, h BackendHarness) {
+	ctx := t.Context()
+	answer, err := h.Backend.DeleteInstance(ctx, nowhere)
+	wantReply(t, "DeleteInstance", answer, err, lifecycle.ReplyAbsent)
+	answer, err = h.Backend.DeleteKey(ctx, nowhere)
+	wantReply(t, "DeleteKey", answer, err, lifecycle.ReplyAbsent)
+	answer, err = h.Backend.UpdateInstance(ctx, nowhere, broker.InstanceCall{PlanGUID: h.Other, Marks: marks("update-x", 2)})
+	wantReply(t, "UpdateInstance", answer, err, lifecycle.ReplyAbsent)
+}
+
+func unknownPlanIsRefused(t *testing.T, h BackendHarness) {
+	call := h.instanceCall("one")
+	call.PlanGUID = nowhere
+	answer, err := h.Backend.CreateInstance(t.Context(), call)
+	wantReply(t, "CreateInstance", answer, err, lifecycle.ReplyRefused)
+	if answer.Description == "" {
+		t.Error("the refusal has no description")
+	}
+	if look, err := h.Backend.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
+		t.Errorf("FindInstances = %+v, %v; want no rows", look.Rows, err)
+	}
+}

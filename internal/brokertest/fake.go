@@ -1,0 +1,265 @@
+package brokertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// CloudOptions are what a FakeCloud is made of.
+type CloudOptions struct {
+	// Now is mandatory.
+	Now func() time.Time
+	// Manual lets a job run until Finish is called for it. Otherwise it ends at
+	// once, and one of PlanSlow after SlowFor.
+	Manual  bool
+	SlowFor time.Duration
+}
+
+// FakeCloud is a broker.Backend in memory that keeps Cloud Foundry's rules: names
+// are unique in a space, GUIDs are never used twice, work is done by jobs, a POST
+// replaces a row whose create failed, keys end with their instance, and the mark of
+// an update is written by its success alone.
+//
+// It has no faults: a test that wants some wraps it. It may be used concurrently.
+type FakeCloud struct {
+	options CloudOptions
+
+	mu      sync.Mutex
+	rows    []*fakeRow
+	jobs    []*fakeJob
+	effects map[string]Effects
+	made    int
+}
+
+var _ broker.Backend = (*FakeCloud)(nil)
+
+// Effects counts the calls for a name that took effect: what was accepted, not
+// what was tried.
+type Effects struct{ Posts, Patches, Deletes int }
+
+// fakeRow is a service instance, or a key when place is an instance's GUID.
+type fakeRow struct {
+	guid, name, place string
+	key               bool
+	plan              string
+	parameters        json.RawMessage
+	marks             broker.Marks
+	update            string
+	last              lifecycle.LastOperation
+	changed           time.Time
+	job               *fakeJob // the newest
+}
+
+// busy reports whether a job works on the row, whatever its last operation says.
+func (r *fakeRow) busy() bool { return r.job != nil && !r.job.sight.State.Ended() }
+
+// NewFakeCloud returns an empty cloud with the marketplace of FakePlans.
+func NewFakeCloud(o CloudOptions) *FakeCloud {
+	return &FakeCloud{options: o, effects: map[string]Effects{}}
+}
+
+// enter locks, and lets the jobs whose time has come end.
+func (c *FakeCloud) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	for _, j := range c.jobs {
+		if !c.options.Manual && !j.sight.State.Ended() && !c.options.Now().Before(j.ends) {
+			c.end(j, j.planned)
+		}
+	}
+	return nil
+}
+
+func (c *FakeCloud) look(want func(*fakeRow) bool) broker.Look {
+	now := c.options.Now()
+	look := broker.Look{Began: now}
+	for _, r := range c.rows {
+		if want(r) {
+			look.Rows = append(look.Rows, r.row(now))
+		}
+	}
+	return look
+}
+
+func (r *fakeRow) row(now time.Time) broker.Row {
+	row := broker.Row{
+		GUID: r.guid, Marked: r.marks.Operation != "", Operation: r.marks.Operation, Seq: r.marks.Seq,
+		Update: r.update, Last: r.last, Age: now.Sub(r.changed),
+	}
+	if !r.key {
+		row.DashboardURL = "https://dashboard.example/" + r.guid
+	}
+	return row
+}
+
+// FindInstances implements broker.Finder.
+func (c *FakeCloud) FindInstances(ctx context.Context, name string) (broker.Look, error) {
+	return c.find(ctx, func(r *fakeRow) bool { return !r.key && r.name == name })
+}
+
+// FindInstance implements broker.Finder.
+func (c *FakeCloud) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+	return c.find(ctx, func(r *fakeRow) bool { return !r.key && r.guid == guid })
+}
+
+// FindKeys implements broker.Finder. An empty GUID names no instance; asking for it
+// is a mistake of the caller, since a real filter would then list every key.
+func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string) (broker.Look, error) {
+	if instanceGUID == "" {
+		return broker.Look{}, fmt.Errorf("FindKeys(%q): the GUID of the instance is missing", name)
+	}
+	return c.find(ctx, func(r *fakeRow) bool { return r.key && r.place == instanceGUID && r.name == name })
+}
+
+func (c *FakeCloud) find(ctx context.Context, want func(*fakeRow) bool) (broker.Look, error) {
+	if err := c.enter(ctx); err != nil {
+		return broker.Look{}, err
+	}
+	defer c.mu.Unlock()
+	return c.look(want), nil
+}
+
+// Plant puts an instance there that nobody's marks are on, and returns its GUID.
+func (c *FakeCloud) Plant(name, space string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plant(&fakeRow{name: name, place: space, plan: PlanSmall})
+}
+
+// PlantKey puts a key there that nobody's marks are on, and returns its GUID.
+func (c *FakeCloud) PlantKey(instanceGUID, name string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.plant(&fakeRow{key: true, name: name, place: instanceGUID})
+}
+
+func (c *FakeCloud) plant(r *fakeRow) string {
+	c.add(r)
+	r.last = lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}
+	return r.guid
+}
+
+// MarkFailed does what Cloud Foundry's clean-up does: it marks the create of the
+// newest row of this name as failed, while its job goes on.
+func (c *FakeCloud) MarkFailed(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range slices.Backward(c.rows) {
+		if r.name == name {
+			c.note(r, lifecycle.Create, lifecycle.LastFailed, "stuck; set to failed by a clean-up job")
+			return
+		}
+	}
+}
+
+// Vanish takes the rows of this name away without a trace, as an operator may.
+func (c *FakeCloud) Vanish(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range slices.Clone(c.rows) {
+		if r.name == name {
+			c.remove(r)
+		}
+	}
+}
+
+// EffectsOf returns what took effect for a name.
+func (c *FakeCloud) EffectsOf(name string) Effects {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.effects[name]
+}
+
+// Left is what the cloud holds of one row.
+type Left struct {
+	Name, GUID string
+	// Instance is empty for an instance and its GUID for a key.
+	Instance string
+	// Operation and Update are the marks, Plan the plan's GUID.
+	Operation, Update, Plan string
+	Parameters              string
+	Last                    lifecycle.LastOperation
+}
+
+// Living reports whether the create of the row succeeded, or still may.
+func (l Left) Living() bool {
+	return l.Last.Verb != lifecycle.Create || l.Last.State != lifecycle.LastFailed
+}
+
+// Left lists every row, oldest first: two clouds of equal content give equal lists.
+func (c *FakeCloud) Left() []Left {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []Left
+	for _, r := range c.rows {
+		l := Left{
+			Name: r.name, GUID: r.guid, Operation: r.marks.Operation, Update: r.update,
+			Plan: r.plan, Parameters: string(r.parameters), Last: r.last,
+		}
+		if r.key {
+			l.Instance = r.place
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// Describe is Left in one line, for traces.
+func (c *FakeCloud) Describe() string {
+	var parts []string
+	for _, l := range c.Left() {
+		parts = append(parts, fmt.Sprintf("%s=%s(%s %s/%s)", l.Name, l.GUID, l.Operation, l.Last.Verb, l.Last.State))
+	}
+	return strings.Join(parts, " ")
+}
+
+// ForeignKeys implements broker.Finder.
+func (c *FakeCloud) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.mu.Unlock()
+	var names []string
+	for _, r := range c.rows {
+		if r.key && r.place == instanceGUID && r.marks.Operation == "" {
+			names = append(names, r.name)
+		}
+	}
+	return names, nil
+}
+
+// Marked implements broker.Inventory.
+func (c *FakeCloud) Marked(ctx context.Context) ([]broker.Marked, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.mu.Unlock()
+	names := map[string]string{}
+	for _, r := range c.rows {
+		if !r.key {
+			names[r.guid] = r.name
+		}
+	}
+	var list []broker.Marked
+	for _, r := range c.rows {
+		if r.marks.Operation == "" {
+			continue
+		}
+		key := broker.Key{InstanceID: r.name}
+		if r.key {
+			key = broker.Key{InstanceID: names[r.place], BindingID: r.name}
+		}
+		list = append(list, broker.Marked{Key: key, GUID: r.guid, Operation: r.marks.Operation, Seq: r.marks.Seq})
+	}
+	return list, nil
+}

@@ -1,0 +1,190 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// OSB: ids and names are unique (CAT-10, CAT-11, CAT-24, CAT-25), every offering
+// has a plan (CAT-14).
+func TestClashes(t *testing.T) {
+	t.Parallel()
+	renamed := func(p broker.MarketPlan, name string) broker.MarketPlan { p.Name = name; return p }
+	tests := map[string]struct {
+		offerings []broker.MarketOffering
+		ids       string
+		want      string // offering:plan,plan offering:plan
+		leftOut   []string
+	}{
+		"keep the order of the marketplace": {
+			offerings: []broker.MarketOffering{offering("z", plan("z2"), plan("z1")), offering("a", plan("a1"))},
+			want:      "z:z2,z1 a:a1",
+		},
+		"leave out the later offering with an id": {
+			offerings: []broker.MarketOffering{
+				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("b1")}},
+			},
+			want:    "a:a1",
+			leftOut: []string{`offering "b" (g): the id "id-a" is taken by an earlier one`},
+		},
+		"are none when the GUIDs count": {
+			offerings: []broker.MarketOffering{
+				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("b1")}},
+			},
+			ids:  IDsCloudFoundry,
+			want: "a:a1 b:b1",
+		},
+		"leave out the later offering with a name": {
+			offerings: []broker.MarketOffering{
+				offering("a", plan("a1")), {GUID: "g", CatalogID: "other", Name: "a", Plans: []broker.MarketPlan{plan("b1")}},
+			},
+			want:    "a:a1",
+			leftOut: []string{`offering "a" (g): the name is taken by an earlier one`},
+		},
+		"see case in names": {
+			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("A", plan("A1"))},
+			want:      "a:a1 A:A1",
+		},
+		"leave out the later plan with a name": {
+			offerings: []broker.MarketOffering{offering("a", plan("a1"), renamed(plan("a2"), "a1"))},
+			want:      "a:a1",
+			leftOut:   []string{`plan "a1" (guid-a2) of offering "a": the name is taken by an earlier one`},
+		},
+		"allow one plan name in two offerings": {
+			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("b", renamed(plan("b1"), "a1"))},
+			want:      "a:a1 b:a1",
+		},
+		"leave out the later plan with an id in its offering": {
+			offerings: []broker.MarketOffering{offering("a", plan("a1"), renamed(plan("a1"), "a2"))},
+			want:      "a:a1",
+			leftOut:   []string{`plan "a2" (guid-a1) of offering "a": the id "id-a1" is taken by an earlier one`},
+		},
+		"leave out the later plan with an id in another offering": {
+			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("b", plan("a1"), plan("b1"))},
+			want:      "a:a1 b:b1",
+			leftOut:   []string{`plan "a1" (guid-a1) of offering "b": the id "id-a1" is taken by an earlier one`},
+		},
+		"take no ids for an offering that is left out": {
+			offerings: []broker.MarketOffering{
+				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("c1")}},
+				offering("c", plan("c1")),
+			},
+			want:    "a:a1 c:c1",
+			leftOut: []string{`offering "b" (g): the id "id-a" is taken by an earlier one`},
+		},
+		"skip an offering without plans and free its id": {
+			offerings: []broker.MarketOffering{offering("a"), offering("a", plan("a1"))},
+			want:      "a:a1",
+		},
+		"leave out what has no id or name": {
+			offerings: []broker.MarketOffering{
+				{GUID: "g1", Name: "x", Plans: []broker.MarketPlan{plan("x1")}},
+				{GUID: "g2", CatalogID: "y", Plans: []broker.MarketPlan{plan("y1")}},
+				offering("a", broker.MarketPlan{GUID: "g3", Name: "n"}, plan("a1")),
+			},
+			want: "a:a1",
+			leftOut: []string{
+				`offering "x" (g1): it has no id`, `offering "" (g2): it has no name`,
+				`plan "n" (g3) of offering "a": it has no id`,
+			},
+		},
+		"report a schema that is too long": {
+			offerings: []broker.MarketOffering{offering("a", broker.MarketPlan{
+				GUID: "g", CatalogID: "i", Name: "n", BindSchema: json.RawMessage(`{"$schema":"` + strings.Repeat("x", maxSchema) + `"}`),
+			})},
+			want:    "a:n",
+			leftOut: []string{`the bind schema of plan "n" (g) of offering "a": it is longer than 65536 bytes`},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, err := build(textOf(t, broker.Marketplace{Offerings: tt.offerings}), Source{IDs: tt.ids})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, outline(t, s.document.Body)); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(tt.leftOut, s.leftOut); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func outline(t *testing.T, body []byte) string {
+	t.Helper()
+	var catalog struct {
+		Services []struct {
+			Name  string
+			Plans []struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal(body, &catalog); err != nil {
+		t.Fatal(err)
+	}
+	var offerings []string
+	for _, s := range catalog.Services {
+		var plans []string
+		for _, p := range s.Plans {
+			plans = append(plans, p.Name)
+		}
+		offerings = append(offerings, s.Name+":"+strings.Join(plans, ","))
+	}
+	return strings.Join(offerings, " ")
+}
+
+func TestNothingUsableIsNoCatalog(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]broker.Marketplace{
+		"no offering":           {},
+		"an offering, no plans": {Offerings: []broker.MarketOffering{offering("a")}},
+		"no plan with an id":    {Offerings: []broker.MarketOffering{offering("a", broker.MarketPlan{Name: "n"})}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := build(textOf(t, m), Source{IDs: IDsBroker}); !errors.Is(err, errEmpty) {
+				t.Errorf("error %v, want errEmpty", err)
+			}
+		})
+	}
+}
+
+// One marketplace gives one text, whichever process fetched it and whether it was
+// stored in between (CAT-05).
+func TestBuildIsDeterministic(t *testing.T) {
+	t.Parallel()
+	m := shop("db")
+	m.Offerings[0].Description = "a < b & c \u2028 \xff"
+	m.Offerings[0].Metadata = json.RawMessage("{\"html\": \"<&>\u2028\", \"big\": 9007199254740993, \"e\": 1E+2}")
+	for i := range 50 {
+		name := strings.Repeat("p", i+1)
+		m.Offerings[0].Plans = append(m.Offerings[0].Plans, plan(name))
+	}
+	text := textOf(t, m)
+	first, err := build(text, Source{IDs: IDsBroker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored broker.Marketplace
+	if err := json.Unmarshal(text, &stored); err != nil {
+		t.Fatal(err)
+	}
+	second, err := build(textOf(t, stored), Source{IDs: IDsBroker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.document.ETag != second.document.ETag || string(first.document.Body) != string(second.document.Body) {
+		t.Error("two builds of one marketplace differ")
+	}
+	if !strings.Contains(string(first.document.Body), `"big":9007199254740993,"e":1E+2`) {
+		t.Errorf("numbers changed: %.300s", first.document.Body)
+	}
+}

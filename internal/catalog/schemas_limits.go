@@ -1,0 +1,132 @@
+package catalog
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// The limits of a schema. Together with maxSchema, its length, they bound what
+// compiling it takes. Published schemas stay far below them.
+const (
+	// maxSchemaValues is how many values (objects, arrays, texts, numbers, words)
+	// a schema has. The library compares each subschema with every other.
+	maxSchemaValues = 4000
+	// maxSchemaDepth is how deep they stand inside each other.
+	maxSchemaDepth = 64
+	// maxDigits bounds the numbers of schemas and parameters: the characters that
+	// one is written with, and its exponent either way. The library turns numbers
+	// into fractions of whole numbers, so that 1e999999999 would be a gigabit long.
+	maxDigits = 400
+)
+
+// isCount reports whether the library reads the number of a keyword as an int64,
+// without looking whether it is one.
+func isCount(keyword string) bool {
+	switch keyword {
+	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
+		return true
+	}
+	return false
+}
+
+// schemaScan looks at every value of a schema before the library does.
+type schemaScan struct{ values int }
+
+func checkSchemaLimits(doc any) error {
+	return (&schemaScan{}).value(doc, 1)
+}
+
+func (s *schemaScan) value(v any, depth int) error {
+	if s.values++; s.values > maxSchemaValues {
+		return fmt.Errorf("it has more than %d values", maxSchemaValues)
+	}
+	if depth > maxSchemaDepth {
+		return fmt.Errorf("it nests deeper than %d levels", maxSchemaDepth)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, child := range v {
+			if err := member(key, child); err != nil {
+				return err
+			}
+			if err := s.value(child, depth+1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, child := range v {
+			if err := s.value(child, depth+1); err != nil {
+				return err
+			}
+		}
+	case json.Number:
+		if !isShort(v) {
+			return fmt.Errorf("it has a number of more than %d digits, or an exponent beyond that", maxDigits)
+		}
+	}
+	return nil
+}
+
+// member refuses members that the library would misread or that cost too much.
+// They are looked for everywhere, also where they may be mere data: the price of a
+// mistake is a schema that is not used.
+func member(key string, v any) error {
+	switch v := v.(type) {
+	case string:
+		if key == "$ref" && !isPlainReference(v) {
+			return errors.New("it refers to an element by an index with a sign or a leading 0")
+		}
+		// Where these lead depends on the way taken, which the survey cannot see.
+		if key == "$dynamicRef" || key == "$recursiveRef" {
+			return fmt.Errorf("it uses %s", key)
+		}
+	case json.Number:
+		if n, ok := new(big.Rat).SetString(short(v)); isCount(key) && ok && n.IsInt() && !n.Num().IsInt64() {
+			return fmt.Errorf("its %s is too large", key)
+		}
+	}
+	return nil
+}
+
+// isPlainReference reports whether each place has one spelling only. The library
+// takes /items/00 for /items/0 and compiles the place once for each spelling, with
+// all below it, so that a short text could ask for any amount of work.
+func isPlainReference(reference string) bool {
+	_, fragment, _ := strings.Cut(reference, "#")
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil {
+		return false
+	}
+	for _, token := range strings.Split(fragment, "/") {
+		if i, err := strconv.Atoi(token); err == nil && strconv.Itoa(i) != token {
+			return false
+		}
+	}
+	return true
+}
+
+// isShort reports whether a number is within maxDigits.
+func isShort(n json.Number) bool {
+	if len(n) > maxDigits {
+		return false
+	}
+	i := strings.IndexAny(string(n), "eE")
+	if i < 0 {
+		return true
+	}
+	exponent, err := strconv.Atoi(string(n[i+1:]))
+	return err == nil && -maxDigits <= exponent && exponent <= maxDigits
+}
+
+// short is the text of a number within maxDigits, and no number for any other.
+func short(n json.Number) string {
+	if !isShort(n) {
+		return ""
+	}
+	return string(n)
+}

@@ -1,0 +1,169 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// inMany returns n parts, each with its number, with commas between.
+func inMany(n int, format string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(parts, ",")
+}
+
+func TestSchemasThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ schema, why string }{
+		"a reference to a file":          {`{"$ref":"file:///etc/passwd"}`, "outside itself"},
+		"a reference to the network":     {`{"properties":{"a":{"$ref":"http://127.0.0.1:1/x#/a"}}}`, "outside itself"},
+		"a relative reference":           {`{"properties":{"a":{"$ref":"other.json"}}}`, "outside itself"},
+		"a reference to a metaschema":    {`{"properties":{"a":{"$ref":"http://json-schema.org/draft-07/schema#"}}}`, "outside itself"},
+		"a draft that is elsewhere":      {`{"$schema":"http://127.0.0.1:1/own"}`, "outside itself"},
+		"draft-03":                       {`{"$schema":"http://json-schema.org/draft-03/schema#"}`, "outside itself"},
+		"a reference to nothing":         {`{"$ref":"#/definitions/none"}`, "not found"},
+		"exclusiveMaximum of draft-06":   {`{` + draft4 + `,"properties":{"a":{"exclusiveMaximum":5}}}`, `at "/properties/a": must have the property "maximum", because it has "exclusiveMaximum"`},
+		"exclusiveMaximum of draft-04":   {`{` + draft7 + `,"properties":{"a":{"maximum":5,"exclusiveMaximum":true}}}`, `must be of type number, not boolean (rule type)`},
+		"a type that does not exist":     {`{"type":"text"}`, "no valid schema"},
+		"not JSON":                       {`{"type":`, "not valid JSON"},
+		"a key twice":                    {`{"type":"object","type":"string"}`, "twice"},
+		"looking ahead":                  {`{"pattern":"^(?!x)"}`, "regular expression that cannot be used"},
+		"a broken expression":            {`{"patternProperties":{"(":{}}}`, "regular expression that cannot be used"},
+		"an expression that is long":     {`{"pattern":"` + strings.Repeat("a", maxPatternText+1) + `"}`, "more than 2000 bytes"},
+		"an expression that repeats":     {`{"pattern":"(abcdefghij{10}){99}"}`, "repeats too much"},
+		"many expressions":               {`{"anyOf":[` + inMany(50, `{"pattern":"%d(abc){200}"}`) + `]}`, "too large together"},
+		"a number of a gigabit":          {`{"maximum":1e999999999}`, "digits"},
+		"a number of many digits":        {`{"maximum":` + strings.Repeat("9", maxDigits+1) + `}`, "digits"},
+		"a count beyond whole numbers":   {`{"maxLength":18446744073709551617}`, "maxLength is too large"},
+		"many values":                    {`{"enum":[` + inMany(maxSchemaValues, "%d") + `]}`, "more than 4000 values"},
+		"deep nesting":                   {strings.Repeat(`{"not":`, maxSchemaDepth) + `{}` + strings.Repeat(`}`, maxSchemaDepth), "nests deeper"},
+		"an index spelled otherwise":     {`{"$ref":"#/x/00","x":[{}]}`, "leading 0"},
+		"an index escaped":               {`{"$ref":"#/x/%2B0","x":[{}]}`, "leading 0"},
+		"a dynamic reference":            {`{` + draft9 + `,"$dynamicRef":"#a"}`, "$dynamicRef"},
+		"a recursive reference":          {`{` + draft8 + `,"properties":{"a":{"$recursiveRef":"#"}}}`, "$recursiveRef"},
+		"a circle":                       {`{"anyOf":[{"$ref":"#"}]}`, "without a step"},
+		"a circle of two":                {`{"definitions":{"a":{"allOf":[{"$ref":"#/definitions/b"}]},"b":{"not":{"$ref":"#/definitions/a"}}},"properties":{"x":{"$ref":"#/definitions/a"}}}`, "without a step"},
+		"two parts with one id":          {`{"properties":{"a":{"id":"x"},"b":{"id":"x"}}}`, "duplicate id"},
+		"an id that is no address":       {`{"id":"http://[::1"}`, ""},
+		"a reference that is no address": {`{"$ref":"%zz"}`, "parsing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := compile([]byte(tt.schema))
+			if err == nil || r != nil || !strings.Contains(err.Error(), tt.why) || len(err.Error()) > 500 {
+				t.Errorf("rules %v, error %v, want %q", r, err, tt.why)
+			}
+		})
+	}
+}
+
+// The largest schemas that are accepted compile in bounded time.
+func TestLargestSchemasCompileInTime(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{
+		"many references":      `{"definitions":{` + inMany(1300, `"d%[1]d":{"$ref":"#/definitions/d1300"}`) + `,"d1300":{}},"allOf":[{"$ref":"#/definitions/d0"}]}`,
+		"many ids":             `{"definitions":{` + inMany(1300, `"d%[1]d":{"id":"i%[1]d"}`) + `}}`,
+		"references into data": referencesIntoData(900),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if len(schema) > maxSchema {
+				t.Fatalf("%d bytes are too long for a schema", len(schema))
+			}
+			if r := rulesOf(t, schema); len(r.facts) == 0 {
+				t.Error("nothing was surveyed")
+			}
+		})
+	}
+}
+
+// Parameters that would take too long are told before anything is held against them.
+func TestChecksAreBounded(t *testing.T) {
+	t.Parallel()
+	const size = 256 << 10
+	nested := func(open, shut string, n int) string { return strings.Repeat(open, n) + "1" + strings.Repeat(shut, n) }
+	twice := `"anyOf":[{"$ref":"#/definitions/n"},{"$ref":"#/definitions/n"}]`
+	hashes := make([]string, 0, 6000)
+	for i := range 6000 { // all the same for a hash that does not mark where a text ends
+		at := i % 12
+		hashes = append(hashes, `["`+strings.Repeat(`a\u0004`, at)+`","`+strings.Repeat(`a\u0004`, 11-at)+fmt.Sprint(i)+`"]`)
+	}
+	for name, tt := range map[string]struct{ schema, parameters string }{
+		"alternatives at every level": {
+			`{` + draft4 + `,"definitions":{"n":{"properties":{"a":{` + twice + `}},"required":["none"]}},"$ref":"#/definitions/n"}`,
+			nested(`{"a":`, `}`, 400),
+		},
+		"alternatives in alternatives": {
+			`{"definitions":{"a":{"anyOf":[{"$ref":"#/definitions/b"},{"$ref":"#/definitions/b"}]},"b":{"anyOf":[{"$ref":"#/definitions/c"},{"$ref":"#/definitions/c"}]},
+			  "c":{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"items":{"$ref":"#/definitions/a"}},`, 4), ",") + `]}},"additionalProperties":{"$ref":"#/definitions/a"}}`,
+			`{"a":` + nested(`[`, `]`, 60) + `}`,
+		},
+		"patterns of names at every level": {
+			`{"patternProperties":{"a":{"$ref":"#"},"^a":{"$ref":"#"},"a$":{"$ref":"#"}}}`, nested(`{"a":`, `}`, 100),
+		},
+		"unique elements": {
+			`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[` + strings.Join(hashes, ",") + `]}`,
+		},
+		"a large expression on a long text": {
+			`{"properties":{"a":{"pattern":"(x+x+){200}y"}}}`, `{"a":"` + strings.Repeat("x", size) + `"}`,
+		},
+		"a large expression on many names": {
+			`{"patternProperties":{"([a-f][0-9]){300}":{}}}`, `{` + inMany(9000, `"m%d":[[],{}]`) + `}`,
+		},
+		"many options for a large value": {
+			`{"additionalProperties":{"enum":[` + inMany(900, `[[],%d]`) + `]}}`, `{` + inMany(9000, `"m%d":[[],{}]`) + `}`,
+		},
+		"notes of what was not seen, for each alternative": {
+			`{` + draft8 + `,"anyOf":[` + inMany(900, `{"type":"string","maxLength":%d}`) + `,{}],"unevaluatedProperties":false}`, `{` + inMany(9000, `"m%d":1`) + `}`,
+		},
+		"names with rules of their own": {
+			`{` + draft6 + `,"propertyNames":{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"maxLength":9},`, 500), ",") + `]}}`, `{` + inMany(9000, `"m%d":[[],{}]`) + `}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rulesOf(t, tt.schema)
+			var tooMuch *tooMuchWork
+			if err := r.check([]byte(tt.parameters)); !errors.As(err, &tooMuch) {
+				t.Errorf("error %.200v, want tooMuchWork", err)
+			}
+		})
+	}
+}
+
+// What stays within the bound is checked, and as quickly as the bound promises.
+func TestLargeParametersOfAnOrdinarySchemaAreChecked(t *testing.T) {
+	t.Parallel()
+	r := rulesOf(t, `{`+draft4+`,"type":"object","additionalProperties":{"type":"array","items":{"type":["array","object"],"maxItems":0}}}`)
+	if err := r.check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `}`)); err != nil {
+		t.Error(err)
+	}
+	if err := r.check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `,"z":[7]}`)); !strings.Contains(said(err), `at "/z/0": must be of type array or object, not number`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestNumbersBeyondTheLimitAreRefused(t *testing.T) {
+	t.Parallel()
+	r := rulesOf(t, `{`+draft4+`,"properties":{"size":{"type":"integer","maximum":100,"multipleOf":0.5,"enum":[1,2]},"l":{"uniqueItems":true}}}`)
+	for _, parameters := range []string{
+		`{"size":1e999999999}`, `{"size":1e-999999999}`, `{"size":-1E+401}`, `{"size":1e` + strings.Repeat("9", 300) + `}`,
+		`{"size":` + strings.Repeat("1", maxDigits+1) + `}`, `{"size":1.` + strings.Repeat("0", maxDigits) + `}`,
+	} {
+		const want = `parameters: at "/size": the number must have at most 400 digits, and an exponent within ±400`
+		if got := said(r.check([]byte(parameters))); got != want {
+			t.Errorf("%.40s: %q", parameters, got)
+		}
+	}
+	const want = `parameters: at "/l/1/x": the number must`
+	if got := said(r.check([]byte(`{"l":[1,{"a":1,"x":1e500}],"z":1e999}`))); !strings.HasPrefix(got, want) {
+		t.Errorf("%q", got)
+	}
+	if err := r.check([]byte(`{"size":10e-1,"l":[1e400,1e-400,` + strings.Repeat("1", maxDigits) + `]}`)); err != nil {
+		t.Errorf("within the limit: %v", err)
+	}
+}

@@ -1,0 +1,233 @@
+package catalog
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// schemaShop has the plan postgres/schema as the simulated Cloud Foundry offers it.
+func schemaShop() broker.Marketplace {
+	p := plan("schema")
+	const head = `{` + draft4 + `,"type":"object","additionalProperties":false,`
+	const sized = `"properties":{"size":{"type":"integer","minimum":1,"maximum":100},"name":{"type":"string"}}`
+	p.CreateSchema = json.RawMessage(head + sized + `,"required":["size"]}`)
+	p.UpdateSchema = json.RawMessage(head + sized + `}`)
+	p.BindSchema = json.RawMessage(head + `"properties":{"name":{"type":"string"}}}`)
+	return broker.Marketplace{Offerings: []broker.MarketOffering{offering("postgres", p, plan("small"))}}
+}
+
+func query(kind lifecycle.Kind, verb lifecycle.Verb, parameters string) broker.ParametersQuery {
+	return broker.ParametersQuery{
+		Client: "a", ServiceID: "id-postgres", PlanID: "id-schema", Kind: kind, Verb: verb, Parameters: json.RawMessage(parameters),
+	}
+}
+
+func TestParametersAreCheckedByUse(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	r.market.set(schemaShop(), nil)
+	r.mustRefresh(t)
+	const tooLarge = `parameters: at "/size": must be at most 100 (rule maximum of the plan's schema)`
+	const missing = `parameters: at "": must have the property "size" (rule required of the plan's schema)`
+	for name, tt := range map[string]struct {
+		kind       lifecycle.Kind
+		verb       lifecycle.Verb
+		parameters string
+		want       string
+	}{
+		"create, valid":             {lifecycle.Instance, lifecycle.Create, `{"size":1,"name":"x"}`, ""},
+		"create, largest":           {lifecycle.Instance, lifecycle.Create, `{"size":1E+2}`, ""},
+		"create, too large":         {lifecycle.Instance, lifecycle.Create, `{"size":101}`, tooLarge},
+		"create, hardly too large":  {lifecycle.Instance, lifecycle.Create, `{"size":100.0}`, ""},
+		"create, nothing":           {lifecycle.Instance, lifecycle.Create, "", missing},
+		"create, null":              {lifecycle.Instance, lifecycle.Create, " null\n", missing},
+		"create, empty":             {lifecycle.Instance, lifecycle.Create, "{}", missing},
+		"create, unknown":           {lifecycle.Instance, lifecycle.Create, `{"size":1,"x":1}`, `parameters: at "": must not have the property "x" (rule additionalProperties of the plan's schema)`},
+		"create, twice wrong":       {lifecycle.Instance, lifecycle.Create, `{"size":0,"name":7}`, `parameters: at "/name": must be of type string, not number (rule type of the plan's schema); at "/size": must be at least 1 (rule minimum of the plan's schema)`},
+		"update, nothing required":  {lifecycle.Instance, lifecycle.Update, `{"name":"x"}`, ""},
+		"update, too large":         {lifecycle.Instance, lifecycle.Update, `{"size":101}`, tooLarge},
+		"bind, valid":               {lifecycle.Binding, lifecycle.Create, `{"name":"x"}`, ""},
+		"bind, nothing":             {lifecycle.Binding, lifecycle.Create, "", ""},
+		"bind, a member of create":  {lifecycle.Binding, lifecycle.Create, `{"size":1}`, `parameters: at "": must not have the property "size" (rule additionalProperties of the plan's schema)`},
+		"delete is asked about not": {lifecycle.Instance, lifecycle.Delete, `{"x":1}`, ""},
+		"unbind neither":            {lifecycle.Binding, lifecycle.Delete, `{"x":1}`, ""},
+		"not JSON":                  {lifecycle.Instance, lifecycle.Create, `{"size":1`, `parameters: not valid JSON: expected a comma or the closing bracket (byte 9)`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := said(r.CheckParameters(t.Context(), query(tt.kind, tt.verb, tt.parameters)))
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWithoutASchemaParametersPass(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	r.market.set(schemaShop(), nil)
+	q := query(lifecycle.Instance, lifecycle.Create, `{}`)
+	if err := r.CheckParameters(t.Context(), q); err != nil || r.market.count() != 0 {
+		t.Errorf("no catalog yet: %v after %d fetches, want neither", err, r.market.count())
+	}
+	r.mustRefresh(t)
+	if err := r.CheckParameters(t.Context(), q); err == nil {
+		t.Error("the plan's schema is not used")
+	}
+	for name, change := range map[string]func(*broker.ParametersQuery){
+		"unknown client":      func(q *broker.ParametersQuery) { q.Client = "b" },
+		"unknown offering":    func(q *broker.ParametersQuery) { q.ServiceID = "none" },
+		"unknown plan":        func(q *broker.ParametersQuery) { q.PlanID = "none" },
+		"plan without schema": func(q *broker.ParametersQuery) { q.PlanID = "id-small" },
+	} {
+		other := q
+		change(&other)
+		if err := r.CheckParameters(t.Context(), other); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The user must not suffer from the backing broker's mistake, the operator must
+// learn of it, once.
+func TestUnusableSchemaIsReportedOncePerChange(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	m := schemaShop()
+	p := &m.Offerings[0].Plans[0]
+	set := func(schema string) {
+		t.Helper()
+		p.CreateSchema = json.RawMessage(schema)
+		r.market.set(m, nil)
+		r.mustRefresh(t)
+	}
+	expect := func(want int) {
+		t.Helper()
+		for range 3 {
+			if err := r.CheckParameters(t.Context(), query(lifecycle.Instance, lifecycle.Create, `{}`)); err != nil {
+				t.Errorf("refused: %v", err)
+			}
+		}
+		if n := r.log.count("a parameter schema is of no use"); n != want {
+			t.Errorf("%d reports, want %d", n, want)
+		}
+	}
+	set(`{"pattern":"^(?!x)"}`)
+	expect(1)
+	for _, part := range []string{"level=WARN", "client=a", "offering=postgres", "plan=schema", "schema=create", "regular expression that cannot be used"} {
+		if r.log.count(part) == 0 {
+			t.Errorf("the report lacks %s", part)
+		}
+	}
+	m.Offerings[0].Description = "changed elsewhere"
+	set(`{"pattern":"^(?!x)"}`)
+	expect(1)
+	set(`{"pattern":"^(?!y)"}`)
+	expect(2)
+	set(`{"required":["a"]}`)
+	if err := r.CheckParameters(t.Context(), query(lifecycle.Instance, lifecycle.Create, `{}`)); err == nil {
+		t.Error("the repaired schema is not used")
+	}
+}
+
+func TestChecksThatWouldTakeTooLongAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	m := schemaShop()
+	m.Offerings[0].Plans[0].CreateSchema = json.RawMessage(`{"patternProperties":{"a":{"$ref":"#"},"^a":{"$ref":"#"}}}`)
+	r.market.set(m, nil)
+	r.mustRefresh(t)
+	for range 3 {
+		q := query(lifecycle.Instance, lifecycle.Create, strings.Repeat(`{"a":`, 99)+"{}"+strings.Repeat(`}`, 99))
+		if err := r.CheckParameters(t.Context(), q); err != nil {
+			t.Errorf("refused: %v", err)
+		}
+	}
+	if n := r.log.count("parameters were not checked"); n != 1 {
+		t.Errorf("%d reports, want 1", n)
+	}
+}
+
+func TestSchemasAreCompiledOnceAndLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	r.market.set(schemaShop(), nil)
+	r.mustRefresh(t)
+	key := schemaKey{"id-postgres", "id-schema", createUse}
+	schema := r.shelves["a"].current.Load().schemas[key]
+	if schema.rules != nil {
+		t.Fatal("compiled before anybody asked")
+	}
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			if err := r.CheckParameters(t.Context(), query(lifecycle.Instance, lifecycle.Create, `{"size":0}`)); err == nil {
+				t.Error("not refused")
+			}
+		})
+	}
+	all.Wait()
+	compiled := schema.rules
+	again := schemaShop()
+	again.Offerings[0].Plans[0].GUID = "new"
+	r.market.set(again, nil)
+	r.mustRefresh(t)
+	if err := r.CheckParameters(t.Context(), query(lifecycle.Instance, lifecycle.Create, `{"size":0}`)); err == nil {
+		t.Error("not refused")
+	}
+	if after := r.shelves["a"].current.Load().schemas[key]; after.rules != compiled {
+		t.Error("a change elsewhere compiled the schema again")
+	}
+}
+
+// Parameters may hold secrets, and errors reach logs and other people's screens.
+func TestNoValueReachesAnError(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2"
+	long := strings.Repeat("n", 60) + secret
+	for name, tt := range map[string]struct{ schema, parameters string }{
+		"type":       {`{"properties":{"a":{"type":"object"}}}`, `{"a":"hunter2"}`},
+		"enum":       {`{"properties":{"a":{"enum":["x",{"y":1}]}}}`, `{"a":"hunter2"}`},
+		"const":      {`{` + draft6 + `,"properties":{"a":{"const":{"y":1}}}}`, `{"a":{"y":"hunter2"}}`},
+		"pattern":    {`{"properties":{"a":{"pattern":"^x"}}}`, `{"a":"hunter2"}`},
+		"length":     {`{"properties":{"a":{"maxLength":1}}}`, `{"a":"hunter2"}`},
+		"format":     {`{"properties":{"a":{"format":"email","maxLength":1}}}`, `{"a":"hunter2"}`},
+		"unique":     {`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":["hunter2","hunter2"]}`},
+		"any":        {`{"properties":{"a":{"anyOf":[{"pattern":"^x"},{"enum":["y"]}]}}}`, `{"a":"hunter2"}`},
+		"not":        {`{"properties":{"a":{"not":{"type":"string"}}}}`, `{"a":"hunter2"}`},
+		"contains":   {`{` + draft6 + `,"properties":{"a":{"contains":{"pattern":"^x"}}}}`, `{"a":["hunter2"]}`},
+		"additional": {`{"additionalProperties":false}`, `{"a":"hunter2"}`},
+		"numbers":    {`{"properties":{"a":{"maximum":1,"multipleOf":7}}}`, `{"a":7002}`},
+		"digits":     {`{"properties":{"a":{"maximum":1}}}`, `{"a":7002e999}`},
+		"a name":     {`{"additionalProperties":false}`, `{"` + long + `":1}`},
+		"a place":    {`{"additionalProperties":{"type":"string"}}`, `{"` + long + `":1}`},
+		"names":      {`{` + draft6 + `,"propertyNames":{"maxLength":3}}`, `{"` + long + `":1}`},
+		"syntax":     {`{"type":"object"}`, `{"a":hunter2}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := said(rulesOf(t, tt.schema).check([]byte(tt.parameters)))
+			if got == "" || strings.Contains(got, secret) || strings.Contains(got, "7002") {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
+
+func TestErrorsStayShort(t *testing.T) {
+	t.Parallel()
+	deep := rulesOf(t, `{"properties":{"v":{"type":"string"}},"additionalProperties":{"$ref":"#"}}`)
+	name := strings.Repeat("\x7f", 100)
+	got := said(deep.check([]byte(strings.Repeat(`{"`+name+`":`, 30) + `{"v":1}` + strings.Repeat(`}`, 30))))
+	if len(got) > 4500 || !strings.Contains(got, `/…": must be of type string`) {
+		t.Errorf("%d bytes: %q", len(got), got)
+	}
+}

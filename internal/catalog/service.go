@@ -1,0 +1,163 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// The values of Source.IDs.
+const (
+	// IDsBroker gives offerings and plans the ids of the backing broker's catalog,
+	// which survive that the broker is registered anew.
+	IDsBroker = "broker"
+	// IDsCloudFoundry gives them Cloud Foundry's GUIDs.
+	IDsCloudFoundry = "cloud_foundry"
+)
+
+// What stands in for an option that is not set.
+const (
+	defaultRefresh = 5 * time.Minute
+	defaultTimeout = 30 * time.Second
+)
+
+// Source says where the catalog of one client comes from.
+type Source struct {
+	// Client is the configured client's name.
+	Client string
+	// IDs is IDsBroker or IDsCloudFoundry; anything else counts as IDsBroker.
+	IDs string
+	// Rotatable names the plans that get binding_rotatable, as far as they can be
+	// bound: "offering" for all plans of one, "offering/plan" for one plan.
+	Rotatable []string
+	// Refresh is how old the marketplace may grow before Run fetches it again;
+	// 5 minutes when it is not positive.
+	Refresh time.Duration
+	// Fetch returns the marketplace as it is now. It must not outlive its context,
+	// and the texts of its errors are logged, so they hold no secrets.
+	Fetch func(context.Context) (broker.Marketplace, error)
+}
+
+// Options is what New needs.
+type Options struct {
+	// Sources are the clients, each once.
+	Sources []Source
+	// Store keeps the last good marketplace of each client.
+	Store broker.CatalogStore
+	// Now is the clock.
+	Now func() time.Time
+	// Logger may be nil: nothing is logged then.
+	Logger *slog.Logger
+	// Outages is asked before a warning that a refresh failed, so that one outage
+	// of a Cloud Foundry is one warning a minute whoever notices it; nil: its own.
+	Outages *broker.Throttle
+	// Timeout bounds one fetch, and one read of the stored copy at start;
+	// 30 seconds when it is not positive.
+	Timeout time.Duration
+}
+
+// Service answers from the catalogs of all clients. Any number of goroutines may
+// use it, and several processes may share one store.
+type Service struct {
+	shelves map[string]*shelf
+	order   []*shelf
+	// checks has a place for each check of parameters that may run.
+	checks chan struct{}
+}
+
+var _ broker.Catalogs = (*Service)(nil)
+
+// New returns a Service that knows no catalog yet. It does no I/O: the first
+// Document, Plan or Refresh does, or Run.
+func New(o Options) *Service {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Outages == nil {
+		o.Outages = broker.NewThrottle(warnEvery)
+	}
+	s := &Service{shelves: make(map[string]*shelf, len(o.Sources)), checks: make(chan struct{}, parallelChecks)}
+	for _, source := range o.Sources {
+		if source.Refresh <= 0 {
+			source.Refresh = defaultRefresh
+		}
+		sh := &shelf{
+			source: source, store: o.Store, now: o.Now, timeout: o.Timeout,
+			log: o.Logger.With("client", source.Client), outages: o.Outages,
+		}
+		s.shelves[source.Client] = sh
+		s.order = append(s.order, sh)
+	}
+	return s
+}
+
+// Document returns the client's catalog, the last good one however old. Only when
+// none is in memory does it wait, within ctx: for the stored copy and then for one
+// fetch, shared with all others who wait. broker.ErrNoCatalog (errors.Is) when
+// there is still none.
+func (s *Service) Document(ctx context.Context, client string) (Document, error) {
+	known, err := s.known(ctx, client)
+	if err != nil {
+		return Document{}, err
+	}
+	return known.document, nil
+}
+
+// Plan returns the plan of that offering and waits no more than Document does. The
+// error is broker.ErrUnknownPlan, its text a sentence for the platform's user, or
+// broker.ErrNoCatalog (errors.Is).
+func (s *Service) Plan(ctx context.Context, client, serviceID, planID string) (broker.Plan, error) {
+	known, err := s.known(ctx, client)
+	if err != nil {
+		return broker.Plan{}, err
+	}
+	plans, ok := known.plans[serviceID]
+	if !ok {
+		return broker.Plan{}, unknownOffering(serviceID)
+	}
+	plan, ok := plans[planID]
+	if !ok {
+		return broker.Plan{}, unknownPlan(serviceID, planID)
+	}
+	return plan, nil
+}
+
+// Ready reports whether a catalog of the client is in memory. It never waits.
+func (s *Service) Ready(client string) bool {
+	sh := s.shelves[client]
+	return sh != nil && sh.current.Load() != nil
+}
+
+// Refresh fetches the client's marketplace now and returns when the catalog is the
+// new one, or why the old one stays. A fetch that already runs is joined instead
+// of starting a second. That the store could not be written is logged, not
+// returned.
+func (s *Service) Refresh(ctx context.Context, client string) error {
+	sh, err := s.shelf(client)
+	if err != nil {
+		return err
+	}
+	return sh.refresh(ctx)
+}
+
+func (s *Service) known(ctx context.Context, client string) (*snapshot, error) {
+	sh, err := s.shelf(client)
+	if err != nil {
+		return nil, err
+	}
+	return sh.known(ctx)
+}
+
+func (s *Service) shelf(client string) (*shelf, error) {
+	sh, ok := s.shelves[client]
+	if !ok {
+		return nil, fmt.Errorf("catalog of %.60q, which is not a configured client: %w", client, broker.ErrNoCatalog)
+	}
+	return sh, nil
+}

@@ -1,0 +1,109 @@
+package cf
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// defaultCallTimeout is the bound of one call that settle_after counts with
+// (protocol.md 0).
+const defaultCallTimeout = 60 * time.Second
+
+// Config is one client's way to its Cloud Foundry.
+type Config struct {
+	// Client is the value of the label ferry-client where a call does not name one.
+	Client string
+	// API is the address of the Cloud Controller, Org the name of an existing org.
+	API, Org string
+	// ClientID and ClientSecret log in as a UAA client. With Username and Password
+	// set, that user logs in, through the UAA client ClientID or, if that is empty,
+	// cf.
+	ClientID, ClientSecret, Username, Password string
+	// CA holds PEM certificates that are trusted instead of the system's.
+	CA []byte
+	// SkipTLSVerify trusts any certificate.
+	SkipTLSVerify bool
+	// Now tells when a look-up began and how long calls take; it must be given.
+	Now func() time.Time
+	// Logger gets one debug line a call, without queries, bodies or tokens; nil
+	// means none.
+	Logger *slog.Logger
+	// Observe is told of every exchange, with the method and route ("POST
+	// /v3/service_instances"), the status or "error", and its duration. It may be
+	// nil and must be safe for concurrent use.
+	Observe func(call string, result string, took time.Duration)
+	// CallTimeout bounds each method that changes something, and each request of
+	// the others; 0 means 60 s.
+	CallTimeout time.Duration
+}
+
+// Backend is one client's Cloud Foundry. It implements broker.Backend; all its
+// methods may be called concurrently.
+type Backend struct {
+	config  Config
+	api     string
+	http    *http.Client
+	session *session
+	places  *places
+	secrets []string
+}
+
+var _ broker.Backend = (*Backend)(nil)
+
+// New returns the backend without reaching out to Cloud Foundry: the login is made
+// by the first call and, if it fails, tried again by the next. The only errors are
+// an API that is no http or https address, a CA without a certificate, and no clock.
+func New(c Config) (*Backend, error) {
+	api, err := url.Parse(c.API)
+	if err != nil || api.Host == "" || (api.Scheme != "https" && api.Scheme != "http") {
+		return nil, fmt.Errorf("cloud foundry API %q is not an http or https address", c.API)
+	}
+	if c.Now == nil {
+		return nil, fmt.Errorf("cloud foundry %s: no clock was given", c.API)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.CallTimeout <= 0 {
+		c.CallTimeout = defaultCallTimeout
+	}
+	client, err := newHTTPClient(c.CA, c.SkipTLSVerify)
+	if err != nil {
+		return nil, fmt.Errorf("cloud foundry %s: %w", c.API, err)
+	}
+	b := &Backend{
+		config: c, api: strings.TrimRight(c.API, "/"), http: client,
+		places: newPlaces(), secrets: secretTexts(c.ClientSecret, c.Password),
+	}
+	b.session = newSession(b.logIn)
+	return b, nil
+}
+
+// bounded returns ctx with the time limit of one call.
+func (b *Backend) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.config.CallTimeout)
+}
+
+// observed reports one exchange to the log and to the metrics.
+func (b *Backend) observed(ctx context.Context, call string, began time.Time, err error, status int) {
+	took := b.config.Now().Sub(began)
+	result := "error"
+	if status > 0 {
+		result = fmt.Sprint(status)
+	}
+	attrs := []any{"call", call, "result", result, "took", took}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
+	b.config.Logger.DebugContext(ctx, "cloud foundry", attrs...)
+	if b.config.Observe != nil {
+		b.config.Observe(call, result, took)
+	}
+}

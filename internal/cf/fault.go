@@ -1,0 +1,166 @@
+package cf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cloudfoundry/go-cfclient/v3/resource"
+)
+
+// Error is a call that did not succeed: Cloud Foundry's own refusal, something in
+// front of it that answered, or no answer at all. It is fit for logs: it holds no
+// body of a request, no parameters, credentials or tokens.
+type Error struct {
+	// Call says what was tried, with its arguments.
+	Call string
+	// Status is 0 when there was no answer.
+	Status int
+	// Code, Title and Detail are Cloud Foundry's; Code is 0 when the answer was not
+	// its own JSON, and Title then the UAA's word for a refused login.
+	Code   int
+	Title  string
+	Detail string
+	// RequestID is Cloud Foundry's id of the request, for its logs.
+	RequestID string
+	// RetryAfter is how long the answer asked us to stay away.
+	RetryAfter time.Duration
+	// Err is why there was no answer, or why it could not be used.
+	Err error
+
+	router string // what the router in front of Cloud Foundry says
+	text   string // Detail as it came, for the table and for users
+	unsent bool   // nothing of the request left, so it took no effect
+}
+
+// Error returns one line for a log.
+func (e *Error) Error() string {
+	var text strings.Builder
+	text.WriteString("cloud foundry: " + e.Call + ":")
+	if e.Status > 0 {
+		fmt.Fprintf(&text, " status %d", e.Status)
+	}
+	if e.Title != "" {
+		text.WriteString(" " + e.Title)
+	}
+	if e.Code != 0 {
+		fmt.Fprintf(&text, " (%d)", e.Code)
+	}
+	if e.Detail != "" {
+		text.WriteString(" " + e.Detail)
+	}
+	if e.router != "" {
+		text.WriteString(" router: " + e.router)
+	}
+	if e.Err != nil {
+		text.WriteString(" " + e.Err.Error())
+	}
+	if e.RequestID != "" {
+		text.WriteString(" [request " + e.RequestID + "]")
+	}
+	return text.String()
+}
+
+// RetryIn implements broker.RetryIn.
+func (e *Error) RetryIn() time.Duration { return e.RetryAfter }
+
+// Unwrap returns why there was no usable answer.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Unreachable reports whether err says that Cloud Foundry itself did not answer:
+// no connection, no answer in time, or an answer by something in front of it. It is
+// false for Cloud Foundry's own refusals and for a call that its caller cancelled.
+func Unreachable(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || errors.Is(err, context.Canceled) {
+		return false
+	}
+	return e.Err != nil || (e.Code == 0 && e.Title == "")
+}
+
+// newError reads an answer that is no success. Cloud Foundry's limiter sends its
+// JSON as text/plain, so the content type is not looked at.
+func (b *Backend) newError(what string, answer *response) *Error {
+	e := &Error{
+		Call: what, Status: answer.status,
+		RequestID:  clip(answer.header.Get("X-Vcap-Request-Id"), 100),
+		RetryAfter: retryAfter(answer.header, b.config.Now()),
+		router:     clip(answer.header.Get("X-Cf-Routererror"), 100),
+	}
+	var body resource.CloudFoundryErrors
+	if json.Unmarshal(answer.body, &body) != nil || len(body.Errors) == 0 {
+		return e
+	}
+	first := body.Errors[0]
+	if first.Code == 0 || first.Title == "" {
+		return e
+	}
+	details := make([]string, len(body.Errors))
+	for i, one := range body.Errors {
+		details[i] = one.Detail
+	}
+	e.Code, e.Title = first.Code, b.logText(first.Title)
+	e.text = strings.Join(details, "; ")
+	if ownWords(e.Code) {
+		e.Detail = b.logText(e.text)
+	}
+	return e
+}
+
+// ownWords reports whether details with this code are Cloud Foundry's own. Others
+// hand on what a backing broker or a database said, which may quote what was sent;
+// that is for the user, and for no log.
+func ownWords(code int) bool {
+	return code != codeUnableToPerform && code != codeUnknown && code != codeDatabase
+}
+
+// unsent returns err, marked as one that kept a request from being sent.
+func unsent(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.unsent = true
+	}
+	return err
+}
+
+// isCode reports whether err is Cloud Foundry's own word with one of the codes.
+func isCode(err error, codes ...int) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return false
+	}
+	for _, code := range codes {
+		if e.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+// isAbsent reports whether Cloud Foundry itself said that the resource does not
+// exist. Any other 404 is a router's or a proxy's.
+func isAbsent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound && isCode(err, codeNotFound, codeInstanceNotFound)
+}
+
+// retryAfter reads the header, in seconds or as a date (by the answer's own clock,
+// if it tells it).
+func retryAfter(header http.Header, now time.Time) time.Duration {
+	text := header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil {
+		return time.Duration(max(0, min(seconds, 24*60*60))) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
+		now = sent
+	}
+	return max(0, min(at.Sub(now), 24*time.Hour))
+}

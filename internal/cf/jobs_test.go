@@ -1,0 +1,156 @@
+package cf
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// failedJob is the errors of a job, from the brace on, and what they mean.
+type failedJob struct {
+	errors string
+	want   broker.JobSight
+}
+
+// unable is the title of most failures.
+const unable = "CF-UnableToPerform"
+
+// brokersFailures are what backing brokers said.
+func brokersFailures() map[string]failedJob {
+	return map[string]failedJob{
+		"the broker rejects a create": {
+			cfError(10009, unable, "provision could not be completed: Service broker error: no quota at https://b.example.org/x"),
+			broker.JobSight{BrokersWord: true, Description: "Service broker error: no quota at [address]"}},
+		"the broker rejects without a sentence": {
+			cfError(10009, unable, "bind could not be completed: The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"),
+			broker.JobSight{BrokersWord: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
+		"an asynchronous create fails": {
+			cfError(10009, unable, "create managed could not be completed: Service broker error: disk full"),
+			broker.JobSight{BrokersWord: true, Description: "Service broker error: disk full"}},
+		"an asynchronous bind fails with a class name": {
+			cfError(10009, unable, "create could not be completed: "+lastOperationClass),
+			broker.JobSight{BrokersWord: true}},
+		"a delete is rejected, behind the instance's name": {
+			cfError(10009, unable, "delete could not be completed: Service instance a: b: Service broker error: in use"),
+			broker.JobSight{BrokersWord: true, Description: "Service broker error: in use"}},
+		"an unbind is rejected": {
+			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
+			broker.JobSight{BrokersWord: true, Description: "Service broker error: in use"}},
+	}
+}
+
+// otherFailures are conflicts, timeouts and troubles inside Cloud Foundry; some
+// more of brokers stand beside what they resemble.
+func otherFailures() map[string]failedJob {
+	return map[string]failedJob{
+		"a key stands in the way of a delete": {
+			cfError(10009, unable, "delete could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
+			broker.JobSight{Description: unbindWrapper + "one: Service broker error: in use"}},
+		"an unbind runs in the way of a delete": {
+			cfError(10009, unable, "delete could not be completed: An operation for a service binding of service instance one is in progress."),
+			broker.JobSight{Description: "An operation for a service binding of service instance one is in progress."}},
+		"the database is in the way": {
+			cfError(10009, unable, "delete could not be completed: PG::ForeignKeyViolation: ERROR: update or delete"),
+			broker.JobSight{Description: "PG::ForeignKeyViolation: ERROR: update or delete"}},
+		"superseded": {
+			cfError(10009, unable, "create could not be completed: delete in progress"),
+			broker.JobSight{Description: "delete in progress"}},
+		"in progress":        {cfError(60016, "CF-AsyncServiceInstanceOperationInProgress", "An operation for service instance one is in progress."), broker.JobSight{Description: "An operation for service instance one is in progress."}},
+		"out of time":        {cfError(290006, "CF-JobTimeout", "The job execution has timed out."), broker.JobSight{Description: "The job execution has timed out."}},
+		"vanished":           {cfError(10010, "CF-ResourceNotFound", "The service instance could not be found: g."), broker.JobSight{Description: "The service instance could not be found: g."}},
+		"unreachable broker": {cfError(10009, unable, "provision could not be completed: The service broker could not be reached"), broker.JobSight{Description: "The service broker could not be reached"}},
+		"needs an app":       {cfError(10009, unable, "bind could not be completed: "+requiresApp), broker.JobSight{BrokersWord: true, Description: requiresApp, Code: "RequiresApp"}},
+		"without a reason":   {`{"errors":[]}`, broker.JobSight{}},
+		"of several not all are the broker's": {
+			`{"errors":[{"code":10009,"title":"x","detail":"delete could not be completed: Service broker error: a"},{"code":10008,"title":"x","detail":"b"}]}`,
+			broker.JobSight{Description: "Service broker error: a; b"}},
+		"an asynchronous delete fails, in words without a sign": {
+			cfError(10009, unable, "delete could not be completed: Service instance is in use"),
+			broker.JobSight{BrokersWord: true, Description: "Service instance is in use"}},
+		"a delete runs out of time behind the instance's name": {
+			cfError(10009, unable, "delete could not be completed: Service instance a: The request to the service broker timed out"),
+			broker.JobSight{Description: "Service instance a: The request to the service broker timed out"}},
+		"an unbind runs out of time": {
+			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"a: The request to the service broker timed out"),
+			broker.JobSight{Description: unbindWrapper + "a: The request to the service broker timed out"}},
+		"an exception": {
+			cfError(10009, unable, "update could not be completed: Sequel::DatabaseConnectionError: x"),
+			broker.JobSight{Description: "Sequel::DatabaseConnectionError: x"}},
+		"a wrapper under another code": {
+			cfError(10008, "CF-UnprocessableEntity", "unbind could not be completed: Service broker error: x"),
+			broker.JobSight{Description: "unbind could not be completed: Service broker error: x"}},
+		"a failure that no wrapper tells of": {
+			cfError(10009, unable, "Service broker error: x"),
+			broker.JobSight{Description: "Service broker error: x"}},
+	}
+}
+
+func TestFailedJobs(t *testing.T) {
+	t.Parallel()
+	cases := brokersFailures()
+	maps.Copy(cases, otherFailures())
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
+				reply(w, 200, `{"guid":"j","state":"FAILED",`+test.errors[1:])
+			})
+			test.want.State = lifecycle.JobFailed
+			got, err := s.backend(t, nil).Job(t.Context(), "j")
+			if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestJobStates(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   lifecycle.JobState
+		fails  bool
+	}{
+		"processing, with an error that does not count": {200, `{"guid":"j","state":"PROCESSING","errors":[{"code":1,"title":"x","detail":"y"}]}`, lifecycle.JobProcessing, false},
+		"polling":                  {200, `{"guid":"j","state":"POLLING"}`, lifecycle.JobPolling, false},
+		"complete":                 {200, `{"guid":"j","state":"COMPLETE","errors":[]}`, lifecycle.JobComplete, false},
+		"lost":                     {404, cfError(10010, "CF-ResourceNotFound", "Job not found"), lifecycle.JobLost, false},
+		"a router's 404":           {404, "Requested route does not exist", lifecycle.JobUnclear, true},
+		"an unknown call":          {404, cfError(10000, "CF-NotFound", "Unknown request"), lifecycle.JobUnclear, true},
+		"a gateway":                {502, "<html>", lifecycle.JobUnclear, true},
+		"limited":                  {429, cfError(10013, "CF-RateLimitExceeded", "Rate Limit Exceeded"), lifecycle.JobUnclear, true},
+		"a page":                   {200, "<html>", lifecycle.JobUnclear, true},
+		"a state of another world": {200, `{"guid":"j","state":"DREAMING"}`, lifecycle.JobUnclear, true},
+		"no state":                 {200, `{}`, lifecycle.JobUnclear, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, test.status, test.body) })
+			got, err := s.backend(t, nil).Job(t.Context(), "j")
+			if got.State != test.want || (err != nil) != test.fails {
+				t.Errorf("%+v, %v; want %s", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestJobOfKorifiIsAskedByItsName(t *testing.T) {
+	t.Parallel()
+	const guid = "managed_service_instance.delete~7a4aaaef"
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		reply(w, 200, fmt.Sprintf(`{"guid":%q,"state":"POLLING","path":%q}`, guid, r.URL.Path))
+	})
+	if got, err := s.backend(t, nil).Job(t.Context(), guid); err != nil || got.State != lifecycle.JobPolling {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if s.count("GET /v3/jobs/"+guid) != 1 {
+		t.Errorf("requests %v", s.requests)
+	}
+}

@@ -1,0 +1,108 @@
+package cf
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/cloudfoundry/go-cfclient/v3/resource"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// planRow is a plan as the API shows it. Costs stay as they came; go-cfclient makes
+// floating-point numbers of them.
+type planRow struct {
+	resource.ServicePlan
+	Costs json.RawMessage `json:"costs"`
+}
+
+// Marketplace returns what the org sees: active offerings with at least one active
+// plan, in the order of the API. It takes several requests, so a catalog that
+// changes meanwhile may be seen half old and half new; a plan whose offering is
+// missing is left out.
+func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
+	org, err := b.org(ctx)
+	if err != nil {
+		return broker.Marketplace{}, err
+	}
+	plans, err := b.plans(ctx, org)
+	if err != nil {
+		return broker.Marketplace{}, err
+	}
+	var market broker.Marketplace
+	err = pages(ctx, b, marketRequest("offerings", org), func(p page[resource.ServiceOffering]) {
+		for _, o := range p.Resources {
+			if own := plans[o.GUID]; o.Available && len(own) > 0 {
+				market.Offerings = append(market.Offerings, marketOffering(o, own))
+			}
+		}
+	})
+	if err != nil {
+		return broker.Marketplace{}, err
+	}
+	return market, nil
+}
+
+func marketRequest(kind, org string) request {
+	return request{
+		path: "/v3/service_" + kind, what: "list " + kind,
+		query: url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}},
+	}
+}
+
+// plans returns the active plans by the GUID of their offering.
+func (b *Backend) plans(ctx context.Context, org string) (map[string][]broker.MarketPlan, error) {
+	byOffering := map[string][]broker.MarketPlan{}
+	err := pages(ctx, b, marketRequest("plans", org), func(p page[planRow]) {
+		for _, row := range p.Resources {
+			offering := row.Relationships.ServiceOffering.Data
+			if row.Available && offering != nil {
+				byOffering[offering.GUID] = append(byOffering[offering.GUID], marketPlan(row))
+			}
+		}
+	})
+	return byOffering, err
+}
+
+func marketOffering(o resource.ServiceOffering, plans []broker.MarketPlan) broker.MarketOffering {
+	features := o.BrokerCatalog.Features
+	return broker.MarketOffering{
+		GUID: o.GUID, CatalogID: o.BrokerCatalog.ID, Name: o.Name, Description: o.Description,
+		Tags: o.Tags, Requires: o.Requires,
+		Bindable: features.Bindable, PlanUpdateable: features.PlanUpdateable,
+		InstancesRetrievable: features.InstancesRetrievable, BindingsRetrievable: features.BindingsRetrievable,
+		AllowContextUpdates: features.AllowContextUpdates, Shareable: o.Shareable,
+		DocumentationURL: o.DocumentationURL, Metadata: raw(o.BrokerCatalog.Metadata), Plans: plans,
+	}
+}
+
+func marketPlan(p planRow) broker.MarketPlan {
+	plan := broker.MarketPlan{
+		GUID: p.GUID, CatalogID: p.BrokerCatalog.ID, Name: p.Name, Description: p.Description, Free: p.Free,
+		Bindable: p.BrokerCatalog.Features.Bindable, PlanUpdateable: p.BrokerCatalog.Features.PlanUpdateable,
+		MaintenanceVersion: p.MaintenanceInfo.Version, MaintenanceDescription: p.MaintenanceInfo.Description,
+		Costs: raw(&p.Costs), Metadata: raw(p.BrokerCatalog.Metadata),
+		CreateSchema: raw(p.Schemas.ServiceInstance.Create.Parameters),
+		UpdateSchema: raw(p.Schemas.ServiceInstance.Update.Parameters),
+		BindSchema:   raw(p.Schemas.ServiceBinding.Create.Parameters),
+	}
+	if seconds := p.BrokerCatalog.MaximumPollingDuration; seconds != nil {
+		plan.MaximumPollingDuration = time.Duration(*seconds) * time.Second
+	}
+	return plan
+}
+
+// raw returns the JSON of a field as it came; nothing for what says nothing.
+func raw(m *json.RawMessage) json.RawMessage {
+	if m == nil {
+		return nil
+	}
+	switch string(bytes.TrimSpace(*m)) {
+	case "", "null", "{}", "[]":
+		return nil
+	}
+	return *m
+}

@@ -1,0 +1,161 @@
+package cf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/cloudfoundry/go-cfclient/v3/resource"
+)
+
+// places remembers the GUIDs of the org and of its spaces.
+type places struct {
+	mu     sync.Mutex
+	org    string
+	spaces map[string]string // by name
+}
+
+func newPlaces() *places { return &places{spaces: map[string]string{}} }
+
+func (p *places) orgGUID() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.org
+}
+
+func (p *places) setOrg(guid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.org = guid
+}
+
+func (p *places) space(name string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.spaces[name]
+}
+
+func (p *places) setSpace(name, guid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.spaces[name] = guid
+}
+
+// forget drops a space that proved wrong, and the org: it may have been made anew
+// under its name.
+func (p *places) forget(space string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.spaces, space)
+	p.org = ""
+}
+
+// org returns the GUID of the configured org, which must exist.
+func (b *Backend) org(ctx context.Context) (string, error) {
+	if guid := b.places.orgGUID(); guid != "" {
+		return guid, nil
+	}
+	r := request{
+		path: "/v3/organizations", what: "find org " + strconv.Quote(b.config.Org),
+		query: url.Values{"names": {list(b.config.Org)}},
+	}
+	guid := ""
+	err := pages(ctx, b, r, func(p page[resource.Organization]) {
+		for _, o := range p.Resources {
+			if o.Name == b.config.Org {
+				guid = o.GUID
+			}
+		}
+	})
+	if err != nil {
+		return "", err
+	}
+	if guid == "" {
+		return "", &Error{Call: r.what, Title: "no such org", Detail: "or the login may not see it", unsent: true}
+	}
+	b.places.setOrg(guid)
+	return guid, nil
+}
+
+// space returns the GUID of the offering's space and makes the space if need be.
+func (b *Backend) space(ctx context.Context, offering string) (string, error) {
+	name := Name(offering)
+	if guid := b.places.space(name); guid != "" {
+		return guid, nil
+	}
+	org, err := b.org(ctx)
+	if err != nil {
+		return "", err
+	}
+	guid, err := b.findSpace(ctx, org, name)
+	if err == nil && guid == "" {
+		guid, err = b.makeSpace(ctx, org, name)
+	}
+	if err != nil {
+		return "", err
+	}
+	b.places.setSpace(name, guid)
+	return guid, nil
+}
+
+func (b *Backend) findSpace(ctx context.Context, org, name string) (guid string, err error) {
+	r := request{
+		path: "/v3/spaces", what: "find space " + strconv.Quote(name),
+		query: url.Values{"names": {list(name)}, "organization_guids": {org}},
+	}
+	err = pages(ctx, b, r, func(p page[resource.Space]) {
+		for _, s := range p.Resources {
+			if s.Name == name {
+				guid = s.GUID
+			}
+		}
+	})
+	return guid, err
+}
+
+// makeSpace makes the space. Somebody may have been quicker: then it is looked up.
+func (b *Backend) makeSpace(ctx context.Context, org, name string) (string, error) {
+	body, err := json.Marshal(resource.SpaceCreate{
+		Name: name, Relationships: &resource.SpaceRelationships{Organization: toOne(org)},
+	})
+	if err != nil {
+		return "", err
+	}
+	r := request{
+		method: http.MethodPost, path: "/v3/spaces", route: "/v3/spaces", body: body,
+		what: "create space " + strconv.Quote(name),
+	}
+	answer, err := b.send(ctx, r)
+	if err != nil {
+		return b.spaceRefused(ctx, org, name, err)
+	}
+	var made resource.Space
+	if err := json.Unmarshal(answer.body, &made); err != nil || made.GUID == "" {
+		return "", &Error{Call: r.what, Status: answer.status, Err: errors.New("the answer is not the space")}
+	}
+	return made.GUID, nil
+}
+
+func (b *Backend) spaceRefused(ctx context.Context, org, name string, err error) (string, error) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != http.StatusUnprocessableEntity {
+		return "", err
+	}
+	if strings.HasPrefix(e.text, "Invalid organization") {
+		b.places.forget(name)
+		return "", unsent(err) // the next try looks for the org again
+	}
+	if !strings.HasPrefix(e.text, "Name must be unique per organization") {
+		return "", err
+	}
+	guid, findErr := b.findSpace(ctx, org, name)
+	if findErr == nil && guid == "" {
+		return "", unsent(err)
+	}
+	return guid, findErr
+}

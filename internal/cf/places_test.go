@@ -1,0 +1,183 @@
+package cf
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// otherOffering is a call of an offering that the stub has no space for.
+func otherOffering() broker.InstanceCall {
+	c := testCall()
+	c.Offering = "mysql"
+	return c
+}
+
+func TestSpaceIsMadeOnceAndRemembered(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v3/spaces" {
+			reply(w, 201, `{"guid":"new-space","name":"mysql"}`)
+			return
+		}
+		accept(w, r)
+	})
+	b := s.backend(t, nil)
+	for range 2 {
+		if answer, err := b.CreateInstance(t.Context(), otherOffering()); answer.Reply != lifecycle.ReplyAccepted {
+			t.Fatalf("answer %+v, %v", answer, err)
+		}
+	}
+	if n := s.count("POST /v3/spaces"); n != 1 {
+		t.Errorf("%d spaces made", n)
+	}
+	wantBody(t, s.lastBody("POST /v3/spaces"), `{"name":"mysql","relationships":{"organization":{"data":{"guid":"org-guid"}}}}`)
+	if !strings.Contains(s.lastBody("POST /v3/service_instances"), "new-space") {
+		t.Error("the instance is not in the new space")
+	}
+}
+
+func TestSpaceThatSomebodyElseMadeIsFound(t *testing.T) {
+	t.Parallel()
+	var made atomic.Bool
+	s := newStub(t, accept)
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v3/spaces" && r.Method == http.MethodPost:
+			made.Store(true)
+			reply(w, 422, unprocessable("Name must be unique per organization"))
+		case r.URL.Path == "/v3/spaces" && made.Load():
+			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"their-space","name":"mysql"}]}`)
+		default:
+			s.ServeHTTP(w, r)
+		}
+	})
+	if answer, err := s.backend(t, nil).CreateInstance(t.Context(), otherOffering()); answer.Reply != lifecycle.ReplyAccepted {
+		t.Fatalf("answer %+v, %v", answer, err)
+	}
+	if !strings.Contains(s.lastBody("POST /v3/service_instances"), "their-space") {
+		t.Error("the instance is not in the space that was found")
+	}
+}
+
+func TestWithoutASpaceNothingIsSent(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   lifecycle.Reply
+	}{
+		"not authorized":          {403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"), lifecycle.ReplyRefused},
+		"a fault":                 {500, cfError(10001, "UnknownError", "An unknown error occurred."), lifecycle.ReplyBusy},
+		"a gateway":               {502, "<html>", lifecycle.ReplyBusy},
+		"no space in the answer":  {201, `{}`, lifecycle.ReplyBusy},
+		"the org was made anew":   {422, unprocessable("Invalid organization. Ensure the organization exists and you have access to it."), lifecycle.ReplyBusy},
+		"taken, but not found":    {422, unprocessable("Name must be unique per organization"), lifecycle.ReplyBusy},
+		"another refusal":         {422, unprocessable("Name is too long (maximum is 255 characters)"), lifecycle.ReplyRefused},
+		"an operation of another": {404, cfError(10010, "CF-ResourceNotFound", "x"), lifecycle.ReplyBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, test.status, test.body) })
+			answer, err := s.backend(t, nil).CreateInstance(t.Context(), otherOffering())
+			if answer.Reply != test.want || err == nil {
+				t.Errorf("answer %+v, %v; want %s", answer, err, test.want)
+			}
+			if s.count("POST /v3/service_instances") != 0 {
+				t.Error("a POST was sent all the same")
+			}
+		})
+	}
+}
+
+func TestUnknownOrgIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, accept)
+	b := s.backend(t, func(c *Config) { c.Org = "no-such-org" })
+	if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyBusy || err == nil || Unreachable(err) {
+		t.Errorf("answer %+v, %v; want busy with an error", answer, err)
+	}
+	if _, err := b.FindInstances(t.Context(), "one"); err == nil {
+		t.Error("without an org FindInstances found absence")
+	}
+	if n := s.count("GET /v3/organizations"); n != 2 {
+		t.Errorf("asked %d times for the org, want 2", n)
+	}
+}
+
+func TestSpaceThatIsGoneIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		unprocessable("Invalid space. Ensure that the space exists and you have access to it."),
+		cfError(10020, "CF-ResourceBeingDeleted", "The space is being deleted"),
+	} {
+		var posts atomic.Int64
+		s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+			if posts.Add(1) == 1 {
+				reply(w, 422, body)
+				return
+			}
+			accept(w, r)
+		})
+		b := s.backend(t, nil)
+		if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyBusy || err == nil {
+			t.Errorf("answer %+v, %v; want busy", answer, err)
+		}
+		if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyAccepted {
+			t.Errorf("answer %+v, %v; want accepted", answer, err)
+		}
+		if n := s.count("GET /v3/spaces"); n != 2 {
+			t.Errorf("asked %d times for the space, want 2", n)
+		}
+	}
+}
+
+// TestMissingRoleIsTaken: an org manager makes a space but may not use it yet.
+func TestMissingRoleIsTaken(t *testing.T) {
+	t.Parallel()
+	token := func(payload string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+	}
+	for name, test := range map[string]struct {
+		token  string
+		role   int
+		want   lifecycle.Reply
+		asked  int
+		inBody string
+	}{
+		"a user gets it":            {token(`{"user_id":"u-1","client_id":"cf"}`), 201, lifecycle.ReplyBusy, 1, "u-1"},
+		"a client gets it":          {token(`{"client_id":"ferry"}`), 201, lifecycle.ReplyBusy, 1, "ferry"},
+		"it is there already":       {token(`{"client_id":"ferry"}`), 422, lifecycle.ReplyRefused, 1, "ferry"},
+		"a token that is no JWT":    {"opaque", 201, lifecycle.ReplyRefused, 0, ""},
+		"a token that names nobody": {token(`{}`), 201, lifecycle.ReplyRefused, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v3/roles" {
+					reply(w, test.role, unprocessable("User 'x' already has 'space_developer' role in space 'Y'."))
+					return
+				}
+				reply(w, 403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"))
+			}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+				reply(w, 200, `{"access_token":"`+test.token+`","token_type":"bearer","expires_in":599}`)
+				return true
+			})
+			answer, err := g.backend(t, nil).CreateInstance(t.Context(), testCall())
+			if answer.Reply != test.want || err == nil {
+				t.Errorf("answer %+v, %v; want %s", answer, err, test.want)
+			}
+			if n := g.count("POST /v3/roles"); n != test.asked || !strings.Contains(g.lastBody("POST /v3/roles"), test.inBody) {
+				t.Errorf("%d roles asked for: %s", n, g.lastBody("POST /v3/roles"))
+			}
+			if n := g.count("POST /v3/service_instances"); n != 1 {
+				t.Errorf("%d POSTs, want 1", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,149 @@
+package cf
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+)
+
+// maxAnswer is how much of an answer is read.
+const maxAnswer = 16 << 20
+
+// request is one call of the API.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	body   []byte
+	// route is the path with :guid for GUIDs, for metrics.
+	route string
+	// what says in an error what was tried; it holds arguments but no secrets.
+	what string
+}
+
+// response is an answer that was read to its end.
+type response struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// send makes one call with a valid token. Anything but a 2xx is an *Error.
+func (b *Backend) send(ctx context.Context, r request) (*response, error) {
+	ctx, cancel := b.bounded(ctx)
+	defer cancel()
+	token, err := b.session.token(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.what, err)
+	}
+	answer, err := b.exchange(ctx, r, token)
+	if !tokenRefused(err) {
+		return answer, err
+	}
+	// The only request that is ever sent twice, a POST included: 401 with 1000 is
+	// Cloud Foundry's word that it looked at nothing but the token.
+	token, err = b.session.token(ctx, token)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.what, err)
+	}
+	return b.exchange(ctx, r, token)
+}
+
+func tokenRefused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusUnauthorized && e.Code == codeInvalidToken
+}
+
+// exchange sends one HTTP request, once.
+func (b *Backend) exchange(ctx context.Context, r request, token string) (*response, error) {
+	began := b.config.Now()
+	answer, err := b.roundTrip(ctx, r, token)
+	status := 0
+	if answer != nil {
+		status = answer.status
+		if status < 200 || status > 299 {
+			err = b.newError(r.what, answer)
+			answer = nil
+		}
+	}
+	b.observed(ctx, r.method+" "+r.route, began, err, status)
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+func (b *Backend) roundTrip(ctx context.Context, r request, token string) (*response, error) {
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected = true },
+	})
+	httpRequest, err := b.newRequest(ctx, r, token)
+	if err != nil {
+		return nil, &Error{Call: r.what, Err: err, unsent: true}
+	}
+	answer, err := b.http.Do(httpRequest)
+	if err != nil {
+		// Without a connection (refused, no such host, TLS) nothing can have left.
+		return nil, &Error{Call: r.what, Err: withoutURL(err), unsent: !connected}
+	}
+	defer func() { _ = answer.Body.Close() }() // all that matters was read
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	if err != nil {
+		return nil, &Error{Call: r.what, Status: answer.StatusCode, Err: err}
+	}
+	return &response{status: answer.StatusCode, header: answer.Header, body: body}, nil
+}
+
+func (b *Backend) newRequest(ctx context.Context, r request, token string) (*http.Request, error) {
+	address := b.api + r.path
+	if len(r.query) > 0 {
+		address += "?" + r.query.Encode()
+	}
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	httpRequest, err := http.NewRequestWithContext(ctx, r.method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	httpRequest.GetBody = nil // takes from net/http what it would repeat a body with
+	httpRequest.Header.Set("Accept", "application/json")
+	httpRequest.Header.Set("User-Agent", "ferry")
+	if r.body != nil {
+		httpRequest.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		httpRequest.Header.Set("Authorization", "Bearer "+token)
+	}
+	return httpRequest, nil
+}
+
+// withoutURL drops the address that net/http puts before each error: the call says
+// better what was tried, and a query may be long.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// list escapes values for a filter of the API, which splits at commas first and
+// decodes each part again afterwards.
+func list(values ...string) string {
+	escaped := make([]string, len(values))
+	for i, v := range values {
+		escaped[i] = strings.ReplaceAll(url.QueryEscape(v), "+", "%20")
+	}
+	return strings.Join(escaped, ",")
+}

@@ -1,0 +1,116 @@
+package cf
+
+import (
+	"cmp"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cloudfoundry/go-cfclient/v3/resource"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// The marks on what Ferry made. They carry no prefix, so that Cloud Foundry does
+// not hand them to backing brokers (cf-contract.md 3.4).
+const (
+	markOperation = "ferry-operation"
+	markSeq       = "ferry-seq"
+	markUpdate    = "ferry-update"
+	labelClient   = "ferry-client"
+)
+
+// lastOperation stands in for go-cfclient's, which cannot tell the empty object of
+// old rows from the empty state of Korifi's new ones.
+type lastOperation struct {
+	Type        string    `json:"type"`
+	State       *string   `json:"state"`
+	Description *string   `json:"description"`
+	UpdatedAt   time.Time `json:"updated_at"`
+}
+
+// facts is what a row of an instance and of a key have in common.
+type facts struct {
+	guid     string
+	metadata *resource.Metadata
+	last     *lastOperation
+}
+
+func (b *Backend) row(f facts, header http.Header) broker.Row {
+	row := broker.Row{GUID: f.guid, Last: b.lastOf(f.last), Age: ageOf(f.last, header)}
+	operation := annotation(f.metadata, markOperation)
+	seq, err := strconv.ParseInt(annotation(f.metadata, markSeq), 10, 64)
+	if operation != "" && err == nil && b.oursByLabel(f.metadata) {
+		row.Marked, row.Operation, row.Seq = true, operation, seq
+	}
+	row.Update = annotation(f.metadata, markUpdate)
+	return row
+}
+
+func (b *Backend) lastOf(last *lastOperation) lifecycle.LastOperation {
+	if last == nil || last.State == nil {
+		return lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}
+	}
+	l := lifecycle.LastOperation{Verb: lifecycle.Verb(last.Type), State: lifecycle.LastState(*last.State)}
+	if l.Verb == "" {
+		l.Verb = lifecycle.Create
+	}
+	if l.State == "" {
+		l.State = lifecycle.LastInitial
+	}
+	if last.Description != nil {
+		l.Description = b.userText(withoutClass(*last.Description))
+	}
+	return l
+}
+
+// ageOf compares two readings of Cloud Foundry's own clock; ours may be wrong.
+// Without both the row counts as just written, which ends nothing.
+func ageOf(last *lastOperation, header http.Header) time.Duration {
+	sent, err := http.ParseTime(header.Get("Date"))
+	if err != nil || last == nil || last.UpdatedAt.IsZero() {
+		return 0
+	}
+	return max(0, sent.Sub(last.UpdatedAt))
+}
+
+func annotation(m *resource.Metadata, key string) string {
+	if m == nil || m.Annotations[key] == nil {
+		return ""
+	}
+	return *m.Annotations[key]
+}
+
+// oursByLabel reports whether the label does not speak against it: where two
+// clients share an org, the marks of one mean nothing to the other.
+func (b *Backend) oursByLabel(m *resource.Metadata) bool {
+	label := m.Labels[labelClient]
+	return label == nil || *label == clientLabel(b.config.Client)
+}
+
+// clientLabel is the name as a label can hold it: its value begins and ends with a
+// letter or digit, a client's name need not.
+func clientLabel(client string) string { return strings.Trim(client, "-") }
+
+// createMetadata are the marks of something new.
+func (b *Backend) createMetadata(m broker.Marks) *resource.Metadata {
+	metadata := resource.NewMetadata().
+		WithAnnotation("", markOperation, m.Operation).
+		WithAnnotation("", markSeq, strconv.FormatInt(m.Seq, 10))
+	if label := clientLabel(cmp.Or(m.Client, b.config.Client)); label != "" {
+		metadata.SetLabel("", labelClient, label)
+	}
+	return metadata
+}
+
+// updateMetadata marks an update. A Cloud Controller writes it when the update has
+// succeeded, with the rest.
+func updateMetadata(m broker.Marks) *resource.Metadata {
+	return resource.NewMetadata().WithAnnotation("", markUpdate, m.Operation)
+}
+
+func toOne(guid string) *resource.ToOneRelationship {
+	return &resource.ToOneRelationship{Data: &resource.Relationship{GUID: guid}}
+}

@@ -1,0 +1,103 @@
+package cf
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// stub is a Cloud Controller whose answers a test writes. Root, token, org and
+// space are answered as usual; everything else goes to handle.
+type stub struct {
+	*httptest.Server
+	handle http.HandlerFunc
+
+	mu       sync.Mutex
+	requests []string // method and path
+	bodies   [][]byte
+}
+
+func newStub(t *testing.T, handle http.HandlerFunc) *stub {
+	t.Helper()
+	s := &stub{handle: handle}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.mu.Lock()
+	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
+	s.bodies = append(s.bodies, body)
+	s.mu.Unlock()
+	switch r.Method + " " + r.URL.Path {
+	case "GET /":
+		reply(w, 200, `{"links":{"uaa":{"href":"`+s.URL+`/uaa"},"credhub":null}}`)
+	case "POST /uaa/oauth/token":
+		reply(w, 200, `{"access_token":"token-1","token_type":"bearer","expires_in":599}`)
+	case "GET /v3/organizations":
+		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"org-guid","name":"ferry"}]}`)
+	case "GET /v3/spaces":
+		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"space-guid","name":"postgres"}]}`)
+	default:
+		s.handle(w, r)
+	}
+}
+
+// count returns how often a request came.
+func (s *stub) count(request string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, r := range s.requests {
+		if r == request {
+			n++
+		}
+	}
+	return n
+}
+
+// lastBody returns the body of the newest request of this kind.
+func (s *stub) lastBody(request string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.requests) - 1; i >= 0; i-- {
+		if s.requests[i] == request {
+			return string(s.bodies[i])
+		}
+	}
+	return ""
+}
+
+func reply(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, body)
+}
+
+// hangUp closes the connection without an answer.
+func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func (s *stub) backend(t *testing.T, change func(*Config)) *Backend {
+	t.Helper()
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	c := Config{
+		Client: "suite", API: s.URL, Org: "ferry", ClientID: "ferry", ClientSecret: "client-secret",
+		CallTimeout: 20 * time.Second, Now: time.Now,
+	}
+	if change != nil {
+		change(&c)
+	}
+	b, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

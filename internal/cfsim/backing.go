@@ -1,0 +1,124 @@
+package cfsim
+
+import (
+	"time"
+)
+
+// brokerCall is what broker_calls are counted by.
+type brokerCall struct {
+	org, instance, binding, operation string
+}
+
+// outcome is the kind of answer that the backing broker gives.
+type outcome int
+
+const (
+	replyDone     outcome = iota // 200, 201
+	replyAccepted                // 202
+	replyRefused                 // an error with a message
+	replySilent                  // none
+)
+
+type reply struct {
+	outcome outcome
+	// message is the Cloud Controller's rendering of the error.
+	message string
+	// whole tells that the message is not to be extended any more.
+	whole bool
+}
+
+// pollState is what the backing broker says of an asynchronous operation.
+type pollState int
+
+const (
+	pollRunning pollState = iota
+	pollSucceeded
+	pollFailed
+)
+
+// backingBroker is the service broker behind the Cloud Controller. What it
+// does depends on the plan alone. It is guarded by the simulator's mutex.
+type backingBroker struct {
+	delay   time.Duration
+	random  *randomness
+	calls   map[brokerCall]int
+	pending map[string]pendingOperation // by GUID of instance or binding
+	failed  map[string]bool             // instances whose first delete has failed
+}
+
+type pendingOperation struct {
+	fate  fate
+	word  string
+	ready time.Time
+}
+
+func newBackingBroker(delay time.Duration, random *randomness) *backingBroker {
+	b := &backingBroker{delay: delay, random: random}
+	b.forget()
+	return b
+}
+
+func (b *backingBroker) forget() {
+	b.calls = map[brokerCall]int{}
+	b.pending = map[string]pendingOperation{}
+	b.failed = map[string]bool{}
+}
+
+// ask has the broker do what c says to the instance or binding with that GUID.
+func (b *backingBroker) ask(c brokerCall, fates map[string]fate, guid string) reply {
+	b.calls[c]++
+	switch f := b.fateOf(fates[c.operation], guid); f {
+	case rejected:
+		return reply{outcome: replyRefused, message: "Service broker error: " + brokerWords(c.operation) + " is refused by this plan"}
+	case needsApp:
+		return reply{outcome: replyRefused, message: "This service supports generation of credentials through binding an application only."}
+	case timesOut:
+		return reply{outcome: replySilent}
+	case delayed, fails, stalls:
+		b.pending[guid] = pendingOperation{fate: f, word: c.operation, ready: time.Now().Add(b.delay)}
+		return reply{outcome: replyAccepted}
+	default:
+		delete(b.pending, guid)
+		return reply{outcome: replyDone}
+	}
+}
+
+// fateOf resolves fates that depend on what happened before.
+func (b *backingBroker) fateOf(f fate, guid string) fate {
+	if f != failsOnce {
+		return f
+	}
+	if b.failed[guid] {
+		delete(b.failed, guid)
+		return atOnce
+	}
+	b.failed[guid] = true
+	return fails
+}
+
+// poll returns the state of the operation that runs on a GUID, and a
+// description when it failed.
+func (b *backingBroker) poll(guid string) (pollState, string) {
+	p, known := b.pending[guid]
+	switch {
+	case known && (p.fate == stalls || time.Now().Before(p.ready)):
+		return pollRunning, ""
+	case known && p.fate == fails:
+		delete(b.pending, guid)
+		return pollFailed, brokerWords(p.word) + " fails with this plan"
+	}
+	delete(b.pending, guid)
+	return pollSucceeded, ""
+}
+
+// forgetOperation drops what is known of an instance or binding that is gone.
+func (b *backingBroker) forgetOperation(guid string) {
+	delete(b.pending, guid)
+	delete(b.failed, guid)
+}
+
+func brokerWords(operation string) string {
+	return map[string]string{
+		provision: "The create", update: "The update", deprovision: "The delete", bind: "The bind", unbind: "The unbind",
+	}[operation]
+}

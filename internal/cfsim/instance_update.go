@@ -1,0 +1,208 @@
+package cfsim
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"regexp"
+	"unicode/utf8"
+)
+
+// updateRequest is a PATCH that has been read.
+type updateRequest struct {
+	changes
+	planGUID     string
+	asksBroker   bool // has parameters
+	metadataOnly bool
+}
+
+func (c *call) updateRequest() (updateRequest, error) {
+	m, err := c.message("name", "tags", "parameters", "relationships", "maintenance_info", "metadata")
+	if err != nil {
+		return updateRequest{}, err
+	}
+	u := updateRequest{
+		planGUID:     m.relationship("service_plan", "Service plan", false),
+		asksBroker:   m.has("parameters"),
+		metadataOnly: len(m.fields) == 1 && m.has("metadata"),
+	}
+	if m.has("name") {
+		name := m.name(true)
+		u.name = &name
+	}
+	if tags, there := m.tags(); there {
+		u.tags = &tags
+	}
+	u.parameters = m.parameters()
+	u.maintenance = m.maintenance()
+	u.metadata = m.metadata()
+	return u, m.problem()
+}
+
+var semanticVersion = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+
+// maintenance returns maintenance_info.version, nil when it is not sent.
+func (m *message) maintenance() *string {
+	raw, there := m.fields["maintenance_info"]
+	if !there {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil || fields == nil {
+		m.refuse("Maintenance info must be an object")
+		return nil
+	}
+	for name := range fields {
+		if name != "version" {
+			m.refuse("Maintenance info Unknown field(s): '" + name + "'")
+		}
+	}
+	var version string
+	if err := json.Unmarshal(fields["version"], &version); err != nil || !semanticVersion.MatchString(version) {
+		m.refuse("Maintenance info Version must be a Semantic Version string")
+	}
+	return &version
+}
+
+// updateInstance changes a row at once when the backing broker has no part in
+// it, and by a job otherwise.
+func (s *Simulator) updateInstance(c *call) (*answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := s.world.instances.get(c.guid)
+	if row == nil {
+		return nil, notFound("Service instance")
+	}
+	u, err := c.updateRequest()
+	if err != nil {
+		return nil, err
+	}
+	if err := updatable(row, u.metadataOnly); err != nil {
+		return nil, err
+	}
+	if err := s.checkUpdate(row, &u); err != nil {
+		return nil, err
+	}
+	if !u.metadataOnly {
+		// The lock that keeps other operations away until this one has ended.
+		s.onInstance(row).mark(kindUpdate, stateInProgress, "")
+	}
+	if needsBroker(row, u) {
+		row.job = s.newJob(jobUpdateInstance, row.guid)
+		s.queue(row.job, &updating{instanceWork: s.onInstance(row), changes: u.changes})
+		return jobAnswer(c.base, row.job), nil
+	}
+	s.apply(row, u.changes)
+	row.updated = s.options.Now()
+	if !u.metadataOnly {
+		s.onInstance(row).mark(kindUpdate, stateSucceeded, "")
+	}
+	return jsonAnswer(http.StatusOK, c.instanceView(row))
+}
+
+// updatable applies the state of the row.
+func updatable(row *instance, metadataOnly bool) error {
+	if row.last.is(kindCreate, stateFailed) {
+		return failure(http.StatusNotFound, 60004, "CF-ServiceInstanceNotFound", "The service instance could not be found: "+row.name)
+	}
+	if row.last.running() && (!metadataOnly || row.last.kind == kindDelete) {
+		return &apiError{status: http.StatusConflict, cfError: instanceBusy(row.name)}
+	}
+	return nil
+}
+
+// needsBroker tells whether the backing broker has to know of an update.
+func needsBroker(row *instance, u updateRequest) bool {
+	return u.asksBroker ||
+		u.plan != nil && u.plan != row.plan ||
+		u.maintenance != nil && *u.maintenance != row.maintenance ||
+		u.name != nil && row.plan.offering.spec.contexts
+}
+
+// errNameTooLong ends as the answer to an unknown error.
+var errNameTooLong = errors.New("name is too long for the database")
+
+// checkUpdate applies the rules of names, plans, versions and limits.
+func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
+	if u.name != nil {
+		if utf8.RuneCountInString(*u.name) > maxName {
+			// The real one does not expect this error of its database either.
+			return errNameTooLong
+		}
+		if other := s.world.instances.named(row.space, *u.name); other != nil && other != row {
+			return unprocessable("The service instance name is taken: " + *u.name)
+		}
+	}
+	if err := s.checkPlanChange(row, u); err != nil {
+		return err
+	}
+	if err := checkMaintenance(row, u); err != nil {
+		return err
+	}
+	if err := checkAccessible(row, u); err != nil {
+		return err
+	}
+	_, err := row.metadata.applied(u.metadata)
+	return err
+}
+
+func (s *Simulator) checkPlanChange(row *instance, u *updateRequest) error {
+	if u.planGUID == "" || u.planGUID == row.plan.guid {
+		return nil
+	}
+	p, err := s.usablePlan(u.planGUID)
+	if err != nil {
+		return err
+	}
+	if p.offering != row.plan.offering {
+		return failure(http.StatusBadRequest, 1002, "CF-InvalidRelation", "service plan relates to a different service offering")
+	}
+	if !row.plan.offering.spec.updateable {
+		return unprocessable("The service does not support changing plans.")
+	}
+	if !p.bindable() && len(row.keys) > 0 {
+		return unprocessable("The service plan is invalid: cannot switch to non-bindable plan when service bindings exist")
+	}
+	u.plan = p
+	return nil
+}
+
+func checkMaintenance(row *instance, u *updateRequest) error {
+	if u.maintenance == nil {
+		return nil
+	}
+	version := *u.maintenance
+	switch {
+	case u.plan != nil && version != u.plan.spec.version:
+		return unprocessable("maintenance_info should not be changed when switching to different plan.")
+	case u.plan != nil || version == row.maintenance:
+		return nil
+	case row.plan.spec.version == "":
+		return unprocessable("The service broker does not support upgrades for service instances created from this plan.")
+	case version != row.plan.spec.version:
+		return unprocessable("maintenance_info.version requested is invalid. Please ensure the catalog is up to date and you are providing a version supported by this service plan.")
+	}
+	return nil
+}
+
+// checkAccessible refuses what a plan that has left the catalog cannot be
+// asked for any more.
+func checkAccessible(row *instance, u *updateRequest) error {
+	if row.plan.active() || u.plan != nil {
+		return nil
+	}
+	var refused []string
+	if u.asksBroker {
+		refused = append(refused, "parameters")
+	}
+	if u.name != nil && row.plan.offering.spec.contexts {
+		refused = append(refused, "name")
+	}
+	if u.maintenance != nil && *u.maintenance != row.maintenance {
+		refused = append(refused, "maintenance_info")
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return unprocessable("Cannot update " + refused[0] + " of a service instance that belongs to inaccessible plan")
+}

@@ -1,0 +1,91 @@
+package cfsim
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+)
+
+// bigNumber is beyond what a floating-point number holds exactly.
+const bigNumber = json.Number("9007199254740993")
+
+type credentials struct {
+	URI      string      `json:"uri"`
+	Username string      `json:"username"`
+	Password string      `json:"password"`
+	Port     int         `json:"port"`
+	Big      json.Number `json:"big"`
+}
+
+type keyDetails struct {
+	Credentials    credentials   `json:"credentials"`
+	SyslogDrainURL string        `json:"syslog_drain_url,omitempty"`
+	VolumeMounts   []volumeMount `json:"volume_mounts,omitempty"`
+}
+
+type volumeMount struct {
+	Driver       string       `json:"driver"`
+	ContainerDir string       `json:"container_dir"`
+	Mode         string       `json:"mode"`
+	DeviceType   string       `json:"device_type"`
+	Device       volumeDevice `json:"device"`
+}
+
+type volumeDevice struct {
+	VolumeID    string            `json:"volume_id"`
+	MountConfig map[string]string `json:"mount_config"`
+}
+
+func (s *Simulator) getKeyDetails(c *call) (*answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, err := s.finishedKey(c)
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, k.details())
+}
+
+// finishedKey returns the row of a call when it has credentials.
+func (s *Simulator) finishedKey(c *call) (*key, error) {
+	k, err := s.key(c)
+	if err != nil {
+		return nil, err
+	}
+	if !k.last.is(kindCreate, stateSucceeded) {
+		what := map[string]string{kindCreate: "Creation", kindUpdate: "Update", kindDelete: "Deletion"}[k.last.kind]
+		return nil, failure(http.StatusNotFound, codeNotFound, titleResourceMissing, what+" of service key "+k.last.state)
+	}
+	return k, nil
+}
+
+func (k *key) details() keyDetails {
+	d := keyDetails{Credentials: credentials{
+		URI:      "postgres://" + k.guid + ":" + k.password + "@db.example.org:5432/" + k.instance.guid,
+		Username: k.guid, Password: k.password, Port: 5432, Big: bigNumber,
+	}}
+	requires := k.instance.plan.offering.spec.requires
+	if slices.Contains(requires, "syslog_drain") {
+		d.SyslogDrainURL = "syslog-tls://drain.example.org:6514/" + k.instance.guid
+	}
+	if slices.Contains(requires, "volume_mount") {
+		d.VolumeMounts = []volumeMount{{
+			Driver: "nfsv3driver", ContainerDir: "/var/vcap/data/" + k.instance.guid, Mode: "rw", DeviceType: "shared",
+			Device: volumeDevice{VolumeID: k.instance.guid, MountConfig: map[string]string{"source": "nfs://volume.example.org/export"}},
+		}}
+	}
+	return d
+}
+
+func (s *Simulator) getKeyParameters(c *call) (*answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, err := s.finishedKey(c)
+	if err != nil {
+		return nil, err
+	}
+	if !k.instance.plan.offering.spec.retrievable {
+		return nil, failure(http.StatusBadRequest, 90007, "CF-ServiceFetchBindingParametersNotSupported", "This service does not support fetching service binding parameters.")
+	}
+	return jsonAnswer(http.StatusOK, orEmpty(k.parameters))
+}

@@ -1,0 +1,120 @@
+package cfsim
+
+import (
+	"net/http"
+	"time"
+)
+
+type organization struct {
+	guid, name string
+	created    time.Time
+}
+
+type organizationView struct {
+	GUID          string           `json:"guid"`
+	CreatedAt     string           `json:"created_at"`
+	UpdatedAt     string           `json:"updated_at"`
+	Name          string           `json:"name"`
+	Suspended     bool             `json:"suspended"`
+	Relationships map[string]toOne `json:"relationships"`
+	Metadata      metadata         `json:"metadata"`
+	Links         map[string]link  `json:"links"`
+}
+
+// toOne is a relationship to one resource; without one, data is null.
+type toOne struct {
+	Data *guidRef `json:"data"`
+}
+
+type guidRef struct {
+	GUID string `json:"guid"`
+}
+
+func related(guid string) toOne { return toOne{&guidRef{guid}} }
+
+func (o *organization) sortKeys() sortKeys { return sortKeys{o.name, o.created} }
+
+func (w *world) addOrganization(name string, now time.Time) *organization {
+	o := &organization{guid: fixedGUID("organization", name), name: name, created: now}
+	w.organizations = append(w.organizations, o)
+	return o
+}
+
+func (w *world) organizationNamed(name string) *organization {
+	for _, o := range w.organizations {
+		if o.name == name {
+			return o
+		}
+	}
+	return nil
+}
+
+func (w *world) organization(guid string) *organization {
+	for _, o := range w.organizations {
+		if o.guid == guid {
+			return o
+		}
+	}
+	return nil
+}
+
+func (c *call) organizationView(o *organization) organizationView {
+	self := c.base + "/v3/organizations/" + o.guid
+	return organizationView{
+		GUID: o.guid, Name: o.name, CreatedAt: timestamp(o.created), UpdatedAt: timestamp(o.created),
+		Relationships: map[string]toOne{"quota": {}},
+		Links:         map[string]link{"self": {Href: self}},
+	}
+}
+
+func (s *Simulator) listOrganizations(c *call) (*answer, error) {
+	if err := c.allow("names", "guids", "page", "per_page", "order_by", "label_selector"); err != nil {
+		return nil, err
+	}
+	names, guids := c.wanted("names"), c.wanted("guids")
+	labels, err := c.selector()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	var found []*organization
+	for _, o := range s.world.organizations {
+		if passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) {
+			found = append(found, o)
+		}
+	}
+	list, err := takePage(c, found, (*organization).sortKeys, c.organizationView, nil)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return list.answer()
+}
+
+func (s *Simulator) getOrganization(c *call) (*answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.world.organization(c.guid)
+	if o == nil {
+		return nil, notFound("Organization")
+	}
+	return jsonAnswer(http.StatusOK, c.organizationView(o))
+}
+
+func (s *Simulator) createOrganization(c *call) (*answer, error) {
+	m, err := c.message("name", "suspended", "metadata")
+	if err != nil {
+		return nil, err
+	}
+	name := m.name(false)
+	if err := m.problem(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.world.organizationNamed(name) != nil {
+		return nil, unprocessable("Organization '" + name + "' already exists.")
+	}
+	o := s.world.addOrganization(name, s.options.Now())
+	return jsonAnswer(http.StatusCreated, c.organizationView(o))
+}

@@ -1,0 +1,109 @@
+package cfsim
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// handler answers one call. It does not write; errors become answers in one
+// place.
+type handler func(*call) (*answer, error)
+
+// route is one line of the API. A segment ":guid" of the pattern matches any
+// one segment of a path.
+type route struct {
+	method   string
+	pattern  string
+	segments []string
+	access   access
+	handle   handler
+}
+
+// access is what a route asks of the caller's token.
+type access int
+
+const (
+	authenticated access = iota // a valid token
+	optional                    // no token, or a valid one
+	open                        // tokens are not looked at
+)
+
+func (s *Simulator) routeTable() []route {
+	routes := []route{
+		{method: "GET", pattern: "/", access: open, handle: s.getRoot},
+		{method: "GET", pattern: "/v3", access: open, handle: s.getV3},
+		{method: "GET", pattern: "/v3/info", access: open, handle: s.getInfo},
+		{method: "POST", pattern: tokenRoute, access: open, handle: s.postToken},
+		{method: "GET", pattern: tokenRoute, access: open, handle: s.getToken},
+
+		{method: "GET", pattern: "/v3/organizations", handle: s.listOrganizations},
+		{method: "POST", pattern: "/v3/organizations", handle: s.createOrganization},
+		{method: "GET", pattern: "/v3/organizations/:guid", handle: s.getOrganization},
+		{method: "GET", pattern: "/v3/spaces", handle: s.listSpaces},
+		{method: "POST", pattern: "/v3/spaces", handle: s.createSpace},
+		{method: "GET", pattern: "/v3/spaces/:guid", handle: s.getSpace},
+		{method: "POST", pattern: "/v3/roles", handle: s.createRole},
+
+		{method: "GET", pattern: "/v3/service_offerings", access: optional, handle: s.listOfferings},
+		{method: "GET", pattern: "/v3/service_offerings/:guid", access: optional, handle: s.getOffering},
+		{method: "GET", pattern: "/v3/service_plans", access: optional, handle: s.listPlans},
+		{method: "GET", pattern: "/v3/service_plans/:guid", access: optional, handle: s.getPlan},
+		{method: "GET", pattern: "/v3/service_plans/:guid/visibility", handle: s.getPlanVisibility},
+
+		{method: "GET", pattern: "/v3/service_instances", handle: s.listInstances},
+		{method: "POST", pattern: "/v3/service_instances", handle: s.createInstance},
+		{method: "GET", pattern: "/v3/service_instances/:guid", handle: s.getInstance},
+		{method: "PATCH", pattern: "/v3/service_instances/:guid", handle: s.updateInstance},
+		{method: "DELETE", pattern: "/v3/service_instances/:guid", handle: s.deleteInstance},
+		{method: "GET", pattern: "/v3/service_instances/:guid/parameters", handle: s.getInstanceParameters},
+
+		{method: "GET", pattern: "/v3/service_credential_bindings", handle: s.listKeys},
+		{method: "POST", pattern: "/v3/service_credential_bindings", handle: s.createKey},
+		{method: "GET", pattern: "/v3/service_credential_bindings/:guid", handle: s.getKey},
+		{method: "PATCH", pattern: "/v3/service_credential_bindings/:guid", handle: s.updateKey},
+		{method: "DELETE", pattern: "/v3/service_credential_bindings/:guid", handle: s.deleteKey},
+		{method: "GET", pattern: "/v3/service_credential_bindings/:guid/details", handle: s.getKeyDetails},
+		{method: "GET", pattern: "/v3/service_credential_bindings/:guid/parameters", handle: s.getKeyParameters},
+
+		{method: "GET", pattern: "/v3/jobs/:guid", handle: s.getJob},
+	}
+	for i := range routes {
+		routes[i].segments = segments(routes[i].pattern)
+	}
+	return routes
+}
+
+func segments(path string) []string {
+	return strings.Split(strings.Trim(path, "/"), "/")
+}
+
+// find returns the route of a request and the GUID in its path. Without a
+// route, the pattern that the request is counted under is still filled in.
+func (s *Simulator) find(r *http.Request) (route, string) {
+	parts := segments(r.URL.Path)
+	for _, candidate := range s.routes {
+		if guid, ok := match(candidate.segments, parts); ok && candidate.method == r.Method {
+			return candidate, guid
+		}
+	}
+	return route{method: r.Method, pattern: guidPattern.ReplaceAllString(r.URL.Path, "/:guid")}, ""
+}
+
+// guidPattern finds what is a GUID in the path of an unknown route.
+var guidPattern = regexp.MustCompile(`/[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
+
+func match(pattern, parts []string) (guid string, ok bool) {
+	if len(pattern) != len(parts) {
+		return "", false
+	}
+	for i, segment := range pattern {
+		switch {
+		case segment == ":guid" && parts[i] != "":
+			guid = parts[i]
+		case segment != parts[i]:
+			return "", false
+		}
+	}
+	return guid, true
+}

@@ -1,0 +1,131 @@
+package cfsim
+
+import (
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Options says how fast the simulated Cloud Foundry works and where it takes
+// time and randomness from. The zero value works without
+// noticeable delay.
+type Options struct {
+	// JobDelay is how long a worker takes to pick a job up.
+	JobDelay time.Duration
+	// BrokerDelay is how long an asynchronous operation of the backing broker takes.
+	BrokerDelay time.Duration
+	// PollInterval is how often the Cloud Controller polls such an operation.
+	PollInterval time.Duration
+	// BrokerTimeout is how long the Cloud Controller waits for an answer of the
+	// backing broker.
+	BrokerTimeout time.Duration
+	// Now gives timestamps and the age of tokens; nil means time.Now. Workers
+	// use real timers whatever it says. It must be safe for concurrent use.
+	Now func() time.Time
+	// Random seeds GUIDs, tokens and passwords; nil means crypto/rand. It is
+	// read by New only.
+	Random io.Reader
+	// Logger gets one debug line a request; nil means none. Bodies, tokens and
+	// queries are never logged.
+	Logger *slog.Logger
+}
+
+// DefaultOptions returns the figures of a hurried Cloud Foundry, meant for
+// people at a keyboard and for tests.
+func DefaultOptions() Options {
+	return Options{
+		JobDelay:      50 * time.Millisecond,
+		BrokerDelay:   500 * time.Millisecond,
+		PollInterval:  100 * time.Millisecond,
+		BrokerTimeout: time.Minute,
+	}
+}
+
+// Faithful returns a copy of o with the delays of a Cloud Controller as it is
+// installed by default: jobs are picked up every 5 s, backing brokers polled
+// every 60 s and waited for up to 60 s. BrokerDelay, which is the broker's own,
+// is kept.
+func (o Options) Faithful() Options {
+	o.JobDelay = 5 * time.Second
+	o.PollInterval = time.Minute
+	o.BrokerTimeout = time.Minute
+	return o
+}
+
+// Simulator is a Cloud Foundry in memory. All its methods may be called
+// concurrently.
+type Simulator struct {
+	options Options
+	log     *slog.Logger
+	random  *randomness
+	tokens  *tokenIssuer
+	routes  []route
+	control *http.ServeMux
+	done    chan struct{} // closed by Close
+
+	mu      sync.Mutex // guards all below
+	closed  bool
+	timers  map[*time.Timer]struct{}
+	waiting []queuedJob // for a worker, oldest first
+	world   *world
+	backing *backingBroker
+	faults  faultList
+	counts  map[string]int // requests by "METHOD route"
+}
+
+// New returns a Cloud Foundry with the organizations ferry, ferry-b and demo,
+// the marketplace, and nothing else in it. It starts nothing; workers run when
+// there are jobs, until Close.
+func New(o Options) *Simulator {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	// Without a pause a stalled operation would keep a processor busy.
+	o.PollInterval = max(o.PollInterval, time.Millisecond)
+	random := newRandomness(o.Random)
+	s := &Simulator{
+		options: o,
+		log:     o.Logger,
+		random:  random,
+		tokens:  newTokenIssuer(o.Now, random),
+		done:    make(chan struct{}),
+		timers:  map[*time.Timer]struct{}{},
+		counts:  map[string]int{},
+		world:   newWorld(o.Now()),
+	}
+	s.backing = newBackingBroker(o.BrokerDelay, random)
+	s.routes = s.routeTable()
+	s.control = s.controlMux()
+	return s
+}
+
+// Handler serves the Cloud Foundry and, under /__sim, its control. Links in
+// answers are built from the scheme and the Host header of each request. A
+// fault that drops a connection panics with http.ErrAbortHandler, which
+// http.Server understands.
+func (s *Simulator) Handler() http.Handler {
+	return http.HandlerFunc(s.serve)
+}
+
+// Close stops all workers and delayed faults; when it returns, no worker
+// changes anything any more. Requests are still answered, but jobs stay where
+// they are. Calling it again does nothing.
+func (s *Simulator) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	s.closed = true
+	s.cancelTimers()
+	close(s.done)
+}

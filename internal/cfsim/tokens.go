@@ -1,0 +1,106 @@
+package cfsim
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// How long tokens are good for.
+const (
+	accessValidity  = 20 * time.Minute
+	refreshValidity = 30 * 24 * time.Hour
+)
+
+// tokenKind keeps a refresh token from passing as an access token.
+type tokenKind string
+
+const (
+	accessToken  tokenKind = "access"
+	refreshToken tokenKind = "refresh"
+)
+
+// tokenIssuer signs tokens instead of keeping them, so that any number of
+// logins costs no memory. Raising the generation makes all of them invalid.
+type tokenIssuer struct {
+	now        func() time.Time
+	random     *randomness
+	key        []byte
+	generation atomic.Int64
+}
+
+type claims struct {
+	ID         string    `json:"jti"`
+	Subject    string    `json:"sub"`
+	Client     string    `json:"client_id"`
+	User       string    `json:"user_name,omitempty"`
+	Audience   []string  `json:"aud"`
+	Scope      []string  `json:"scope"`
+	Kind       tokenKind `json:"kind"`
+	Generation int64     `json:"generation"`
+	Expires    int64     `json:"exp"`
+}
+
+func newTokenIssuer(now func() time.Time, random *randomness) *tokenIssuer {
+	return &tokenIssuer{now: now, random: random, key: random.bytes(32)}
+}
+
+// issue returns a signed token and its id.
+func (t *tokenIssuer) issue(who login, kind tokenKind, validity time.Duration) (token, id string) {
+	c := claims{
+		ID: t.random.guid(), Subject: who.subject, Client: who.client, User: who.user,
+		Audience: []string{"cloud_controller", who.client}, Scope: who.scope, Kind: kind,
+		Generation: t.generation.Load(), Expires: t.now().Add(validity).Unix(),
+	}
+	payload, _ := json.Marshal(c) // strings and numbers only
+	encode := base64.RawURLEncoding.EncodeToString
+	signed := encode([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + encode(payload)
+	return signed + "." + encode(t.sign(signed)), c.ID
+}
+
+func (t *tokenIssuer) sign(text string) []byte {
+	mac := hmac.New(sha256.New, t.key)
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}
+
+var errToken = errors.New("token is not valid")
+
+func (t *tokenIssuer) parse(token string, kind tokenKind) (claims, error) {
+	dot := strings.LastIndexByte(token, '.')
+	if dot < 0 {
+		return claims{}, errToken
+	}
+	signature, err := base64.RawURLEncoding.DecodeString(token[dot+1:])
+	if err != nil || !hmac.Equal(signature, t.sign(token[:dot])) {
+		return claims{}, errToken
+	}
+	_, encoded, _ := strings.Cut(token[:dot], ".")
+	payload, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return claims{}, errToken
+	}
+	var c claims
+	if err := json.Unmarshal(payload, &c); err != nil {
+		return claims{}, errToken
+	}
+	if c.Kind != kind || c.Generation != t.generation.Load() || c.Expires <= t.now().Unix() {
+		return claims{}, errToken
+	}
+	return c, nil
+}
+
+// subject returns whom a token speaks for, or an error when it is not one of
+// ours, of another kind, expired or withdrawn.
+func (t *tokenIssuer) subject(token string, kind tokenKind) (string, error) {
+	c, err := t.parse(token, kind)
+	return c.Subject, err
+}
+
+// expireAll makes every token handed out so far invalid.
+func (t *tokenIssuer) expireAll() { t.generation.Add(1) }

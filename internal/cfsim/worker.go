@@ -1,0 +1,152 @@
+package cfsim
+
+import "time"
+
+// defaultPollingLimit is how long a Cloud Controller polls a backing broker
+// whose plan does not say.
+const defaultPollingLimit = 7 * 24 * time.Hour
+
+// failedState is what a job on a key says when polling brought a failure: the
+// name of the class, the reason is only in the key's last operation.
+const failedState = "VCAP::CloudController::V3::LastOperationFailedState"
+
+const timedOutMessage = "The request to the service broker timed out"
+
+// work is what one job does to one row. All its methods are called with the
+// simulator's mutex held.
+type work interface {
+	// overtaken tells that the control has set the row's state: the work stops
+	// without a trace.
+	overtaken() bool
+	// moot tells that there is nothing to do any more; the error is the job's,
+	// nil when that is a success. asked is false before the backing broker was
+	// asked the first time.
+	moot(asked bool) (over bool, why *cfError)
+	// ask sends the request to the backing broker.
+	ask() reply
+	// began notes that the backing broker is at it.
+	began()
+	// succeeded writes the result into the row.
+	succeeded()
+	// refused notes the answer to ask, and returns the job's error.
+	refused(message string, whole bool) cfError
+	// failed notes what polling brought, and returns the job's error.
+	failed(description string) cfError
+	// abandoned notes that polling took too long or that there was no answer,
+	// and has removed what the operation may have left behind.
+	abandoned(description string)
+	// about returns the GUID that the backing broker knows, the words of error
+	// texts, and the plan that sets the time limit.
+	about() (guid string, words verbs, p *plan)
+}
+
+// verbs of an operation in error texts.
+type verbs struct {
+	ask  string // the first call failed
+	gone string // the time for polling is over
+}
+
+// queuedJob waits for a worker.
+type queuedJob struct {
+	job  *job
+	work work
+}
+
+// queue has a worker come after the usual delay. It takes the job that has
+// waited longest, so that jobs start in the order of their requests.
+func (s *Simulator) queue(j *job, w work) {
+	if s.closed {
+		return
+	}
+	s.waiting = append(s.waiting, queuedJob{j, w})
+	s.later(s.options.JobDelay, s.pickUp)
+}
+
+func (s *Simulator) pickUp() {
+	next := s.waiting[0]
+	s.waiting[0] = queuedJob{} // lets go of the row
+	s.waiting = s.waiting[1:]
+	if !s.stopped(next.job, next.work, false) {
+		s.heard(next.job, next.work, next.work.ask())
+	}
+}
+
+// stopped tells whether a job goes no further, and ends it where that is its
+// end.
+func (s *Simulator) stopped(j *job, w work, asked bool) bool {
+	if j.dead || w.overtaken() {
+		return true
+	}
+	over, why := w.moot(asked)
+	switch {
+	case !over:
+		return false
+	case why == nil:
+		j.set(jobComplete, s.options.Now())
+	default:
+		j.set(jobFailed, s.options.Now(), *why)
+	}
+	return true
+}
+
+// heard carries on with the backing broker's answer.
+func (s *Simulator) heard(j *job, w work, r reply) {
+	switch r.outcome {
+	case replyDone:
+		w.succeeded()
+		j.set(jobComplete, s.options.Now())
+	case replyAccepted:
+		w.began()
+		s.poll(j, w, time.Now())
+	case replyRefused:
+		j.set(jobFailed, s.options.Now(), w.refused(r.message, r.whole))
+	case replySilent:
+		s.later(s.options.BrokerTimeout, func() { s.unanswered(j, w) })
+	}
+}
+
+func (s *Simulator) unanswered(j *job, w work) {
+	if s.stopped(j, w, true) {
+		return
+	}
+	_, words, _ := w.about()
+	w.abandoned(timedOutMessage)
+	j.set(jobFailed, s.options.Now(), unableTo(words.ask, timedOutMessage))
+}
+
+// poll asks the backing broker again after the interval, or when the time
+// limit is reached, whichever comes first.
+func (s *Simulator) poll(j *job, w work, since time.Time) {
+	_, _, p := w.about()
+	j.set(jobPolling, s.options.Now())
+	left := pollingLimit(p) - time.Since(since)
+	s.later(min(s.options.PollInterval, max(left, 0)), func() { s.polled(j, w, since) })
+}
+
+func (s *Simulator) polled(j *job, w work, since time.Time) {
+	if s.stopped(j, w, true) {
+		return
+	}
+	guid, words, p := w.about()
+	state, description := s.backing.poll(guid)
+	switch {
+	case state == pollSucceeded:
+		w.succeeded()
+		j.set(jobComplete, s.options.Now())
+	case state == pollFailed:
+		j.set(jobFailed, s.options.Now(), w.failed(description))
+	case time.Since(since) >= pollingLimit(p):
+		w.abandoned("Service Broker failed to " + words.gone + " within the required time.")
+		j.set(jobFailed, s.options.Now(), jobTimeout())
+	default:
+		w.began()
+		s.poll(j, w, since)
+	}
+}
+
+func pollingLimit(p *plan) time.Duration {
+	if p.spec.pollingLimit > 0 {
+		return min(time.Duration(p.spec.pollingLimit)*time.Second, defaultPollingLimit)
+	}
+	return defaultPollingLimit
+}

@@ -1,0 +1,88 @@
+package config
+
+import "regexp"
+
+var clientName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+// clients reads the list and checks what must be unique in all of it.
+func (o object) clients() []Client {
+	items, ok := o.list("clients")
+	if ok && len(items) == 0 {
+		o.fault("clients", "is missing; at least one client is needed")
+	}
+	names, users := map[string]string{}, map[string]string{}
+	clients := make([]Client, 0, len(items))
+	for _, item := range items {
+		s := o.r.mapping(item, "name", "credentials", "cloud_foundry", "catalog", "quirks", "catalog_refresh")
+		c := s.client()
+		if first := claim(names, c.Name, s.path); first != s.path {
+			s.fault("name", "is the name of "+first+" as well; give each client its own")
+		}
+		for _, credential := range c.Credentials {
+			if first := claim(users, credential.Username, s.path); first != s.path {
+				s.fault("credentials", "a username here is also one of "+first+"; it tells clients apart, so keep it in one of them")
+			}
+		}
+		clients = append(clients, c)
+	}
+	return clients
+}
+
+// claim returns the path that said name first, which is path itself when
+// nobody did or the name is missing (a fault already).
+func claim(taken map[string]string, name, path string) string {
+	if first, found := taken[name]; found {
+		return first
+	}
+	if name != "" {
+		taken[name] = path
+	}
+	return path
+}
+
+func (o object) client() Client {
+	c := defaultClient()
+	c.Name = o.required("name")
+	if c.Name != "" && !clientName.MatchString(c.Name) {
+		o.fault("name", "must be 1 to 40 characters, each of them a-z, 0-9 or -")
+	}
+	c.Credentials = o.credentials()
+	if !o.broken && !o.has("credentials") {
+		o.fault("credentials", "is missing; give at least one username with its password")
+	}
+	c.CloudFoundry = o.cloudFoundry()
+	catalog := o.section("catalog", "ids", "rotatable")
+	c.Catalog.IDs = catalog.choice("ids", c.Catalog.IDs, IDsCloudFoundry)
+	c.Catalog.Rotatable = catalog.planNames("rotatable")
+	quirks := o.section("quirks", "missing_version", "finished_delete")
+	c.Quirks.MissingVersion = quirks.status("missing_version", c.Quirks.MissingVersion, 412)
+	c.Quirks.FinishedDelete = quirks.status("finished_delete", c.Quirks.FinishedDelete, 410)
+	c.CatalogRefresh = o.duration("catalog_refresh", c.CatalogRefresh)
+	return c
+}
+
+func (o object) cloudFoundry() CloudFoundry {
+	s := o.section("cloud_foundry",
+		"api", "org", "client_id", "client_secret", "username", "password", "ca_file", "skip_tls_verify")
+	if !s.broken && !o.has("cloud_foundry") {
+		o.fault("cloud_foundry", "is missing; it needs api, org and a login")
+		s.broken = true
+	}
+	cf := CloudFoundry{API: s.url("api"), Org: s.required("org"), SkipTLSVerify: s.flag("skip_tls_verify")}
+	cf.CAFile, cf.CA = s.certificates("ca_file")
+	byClient := s.has("client_id") || s.has("client_secret")
+	byUser := s.has("username") || s.has("password")
+	switch {
+	case s.broken:
+	case byClient == byUser:
+		s.fault("", "needs one login: either client_id and client_secret, or username and password")
+		for _, key := range []string{"client_id", "client_secret", "username", "password"} {
+			s.optional(key) // for the faults that it may have of its own
+		}
+	case byClient:
+		cf.ClientID, cf.ClientSecret = s.required("client_id"), s.required("client_secret")
+	default:
+		cf.Username, cf.Password = s.required("username"), s.required("password")
+	}
+	return cf
+}

@@ -1,0 +1,317 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/config"
+)
+
+// hash is bcrypt, cost 4, of "swordfish".
+const hash = "$2a$04$jzPgE4zDbth7KYcKm159eOr/4r/GhVv3MbnoT0tyQpYT8IYPebQfe"
+
+// world is an environment and a disk.
+type world struct{ env, files map[string]string }
+
+func (w world) lookupEnv(name string) (string, bool) {
+	value, found := w.env[name]
+	return value, found
+}
+
+func (w world) readFile(path string) ([]byte, error) {
+	content, found := w.files[path]
+	switch {
+	case path == "/forbidden":
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+	case path == "/broken":
+		return nil, errors.New("disk says hunter2")
+	case !found:
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return []byte(content), nil
+}
+
+func parse(text string, w world) (config.Config, error) {
+	return config.Parse("ferry.yaml", []byte(text), w.lookupEnv, w.readFile)
+}
+
+// minimal is the least text that is valid.
+const minimal = `
+clients:
+  - name: a
+    credentials:
+      - {username: a, password: pa}
+    cloud_foundry: {api: http://127.0.0.1:8081/, org: ferry, client_id: ferry, client_secret: s}
+`
+
+func defaultsWith(client config.Client) config.Config {
+	client.Catalog.IDs = config.IDsBroker
+	client.Quirks = config.Quirks{MissingVersion: 400, FinishedDelete: 200}
+	client.CatalogRefresh = 5 * time.Minute
+	return config.Config{
+		Clients: []config.Client{client},
+		Polling: config.Polling{First: 2 * time.Second, Max: time.Minute},
+		Operations: config.Operations{
+			Deadline: 7 * 24 * time.Hour, Keep: 8 * 24 * time.Hour, SettleAfter: 20 * time.Minute, RequestBudget: 26 * time.Second,
+		},
+		Limits: config.Limits{RequestBytes: 1048576, ParametersBytes: 262144, ConcurrentRequests: 256},
+	}
+}
+
+func TestDefaultsFillWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	want := defaultsWith(config.Client{
+		Name:         "a",
+		Credentials:  []config.Credential{{Username: "a", Password: "pa"}},
+		CloudFoundry: config.CloudFoundry{API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: "s"},
+	})
+	for name, text := range map[string]string{
+		"absent sections":    minimal,
+		"null sections":      minimal + "polling:\noperations: ~\nlimits: null\nmetrics:\n  credentials:\n",
+		"empty sections":     minimal + "polling: {}\noperations: {}\nlimits: {}\nmetrics: {credentials: []}\n",
+		"a document header":  "---" + minimal + "...\n",
+		"a byte order mark":  "\ufeff" + minimal,
+		"Windows' line ends": strings.ReplaceAll(minimal, "\n", "\r\n"),
+		"JSON": `{"clients":[{"name":"a","credentials":[{"username":"a","password":"pa"}],
+		  "cloud_foundry":{"api":"http://127.0.0.1:8081","org":"ferry","client_id":"ferry","client_secret":"s","ca_file":""}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parse(text, world{})
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestEveryKeyOfTheExampleIsRead(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := certificate(t)
+	got, err := parse(string(text), world{
+		env: map[string]string{
+			"OPENSHIFT_A_PASSWORD": "one", "CF_SECRET": "two", "CLOUD_FOUNDRY_B_PASSWORD": "three", "CF_PASSWORD": "four", "METRICS_PASSWORD": "five",
+		},
+		files: map[string]string{"/run/secrets/openshift-a-next": hash + "\n", "/etc/ferry/ca.pem": ca},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaultsWith(config.Client{
+		Name:         "openshift-a",
+		Credentials:  []config.Credential{{Username: "openshift-a", Password: "one"}, {Username: "openshift-a", PasswordHash: hash}},
+		CloudFoundry: config.CloudFoundry{API: "https://api.cf.example.org", Org: "ferry", ClientID: "ferry", ClientSecret: "two"},
+	})
+	second := want.Clients[0]
+	want.Clients[0].Catalog.Rotatable = []string{"postgres", "queue/standard"}
+	second.Name = "cloud-foundry-b"
+	second.Credentials = []config.Credential{{Username: "cloud-foundry-b", Password: "three"}}
+	second.CloudFoundry = config.CloudFoundry{
+		API: "https://api.cf.example.org", Org: "ferry-b", Username: "ferry@example.org", Password: "four",
+		CAFile: "/etc/ferry/ca.pem", CA: []byte(ca),
+	}
+	second.Catalog.IDs = config.IDsCloudFoundry
+	want.Clients = append(want.Clients, second)
+	want.Metrics.Credentials = []config.Credential{{Username: "prometheus", Password: "five"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if warnings := got.Warnings(); warnings != nil {
+		t.Errorf("the example warns: %q", warnings)
+	}
+}
+
+func TestValuesThatAreNotDefaultsAreRead(t *testing.T) {
+	t.Parallel()
+	text := minimal + `
+    catalog: {ids: cloud_foundry, rotatable: [a, b/c, "a/b", "My DB/<x>", b]}
+    quirks: {missing_version: 412, finished_delete: 410}
+    catalog_refresh: 1h30m
+polling: {first: 5ms, max: 0.5s}
+operations: {deadline: 10s, keep: 20s, settle_after: 1s, request_budget: 900ms}
+limits: {request_bytes: 10, parameters_bytes: 20, concurrent_requests: 30}
+metrics: {credentials: [{username: m, password: mp}, {username: m, password_hash: "` + hash + `"}]}
+`
+	text = strings.Replace(text, "client_secret: s", "client_secret: s, skip_tls_verify: true", 1)
+	got, err := parse(text, world{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Config{
+		Clients: []config.Client{{
+			Name: "a", Credentials: []config.Credential{{Username: "a", Password: "pa"}},
+			CloudFoundry: config.CloudFoundry{
+				API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: "s", SkipTLSVerify: true,
+			},
+			Catalog:        config.Catalog{IDs: "cloud_foundry", Rotatable: []string{"a", "b/c", "a/b", "My DB/<x>", "b"}},
+			Quirks:         config.Quirks{MissingVersion: 412, FinishedDelete: 410},
+			CatalogRefresh: 90 * time.Minute,
+		}},
+		Polling:    config.Polling{First: 5 * time.Millisecond, Max: 500 * time.Millisecond},
+		Operations: config.Operations{Deadline: 10 * time.Second, Keep: 20 * time.Second, SettleAfter: time.Second, RequestBudget: 900 * time.Millisecond},
+		Limits:     config.Limits{RequestBytes: 10, ParametersBytes: 20, ConcurrentRequests: 30},
+		Metrics:    config.Metrics{Credentials: []config.Credential{{Username: "m", Password: "mp"}, {Username: "m", PasswordHash: hash}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestReferencesAreResolvedEverywhere(t *testing.T) {
+	t.Parallel()
+	got, err := parse(`
+clients:
+  - name: ${env:NAME}
+    credentials: [{username: "${file:/user}", password: "${file:/password}"}]
+    cloud_foundry: &cf {api: "${env:API}", org: "${env:ORG}", client_id: ferry, client_secret: "${env:SECRET}", skip_tls_verify: "${env:SKIP}"}
+    catalog_refresh: ${env:REFRESH}
+    quirks: {missing_version: "${env:STATUS}"}
+  - name: b
+    credentials: [{username: b, password: "$x{y}"}]
+    cloud_foundry: *cf
+limits: {request_bytes: "${env:BYTES}"}
+`, world{
+		env: map[string]string{
+			"NAME": "a", "API": "https://cf.example.org", "ORG": "2024", "SECRET": " ${env:NAME}: [\n", "SKIP": "true",
+			"REFRESH": "7m", "STATUS": "412", "BYTES": "77",
+		},
+		files: map[string]string{"/user": "u", "/password": "line\nend \r\n\n"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := got.Clients[0], got.Clients[1]
+	if diff := cmp.Diff([]any{
+		"a", config.Credential{Username: "u", Password: "line\nend "}, "https://cf.example.org", "2024", " ${env:NAME}: [\n", true,
+		7 * time.Minute, 412, int64(77), "$x{y}", "https://cf.example.org",
+	}, []any{
+		a.Name, a.Credentials[0], a.CloudFoundry.API, a.CloudFoundry.Org, a.CloudFoundry.ClientSecret, a.CloudFoundry.SkipTLSVerify,
+		a.CatalogRefresh, a.Quirks.MissingVersion, got.Limits.RequestBytes, b.Credentials[0].Password, b.CloudFoundry.API,
+	}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDemoIsWhatAFileCouldSay(t *testing.T) {
+	t.Parallel()
+	want, err := parse(`
+clients:
+  - name: demo
+    credentials: [{username: demo, password: demo}]
+    cloud_foundry: {api: http://sim, org: demo, client_id: ferry, client_secret: ferry}
+operations: {settle_after: 5s}
+`, world{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := config.Demo()
+	got.Clients[0].CloudFoundry.API = "http://sim"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if config.Demo().Clients[0].CloudFoundry.API != "" {
+		t.Error("two demos share memory")
+	}
+}
+
+func TestWarningsNameWhatIsSeldomMeant(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"operations: {deadline: 1h, keep: 1h, settle_after: 1h}":  nil,
+		"operations: {deadline: 1h, keep: 59m}":                   {"operations.keep (59m0s) is below operations.deadline (1h0m0s)"},
+		"operations: {deadline: 1m}":                              {"operations.settle_after (20m0s) is above operations.deadline (1m0s)"},
+		"operations: {deadline: 3m, keep: 1m, settle_after: 10m}": {"operations.keep", "operations.settle_after"},
+	} {
+		c, err := parse(minimal+text, world{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		got := c.Warnings()
+		if len(got) != len(want) {
+			t.Errorf("%s: %q", text, got)
+			continue
+		}
+		for i := range want {
+			if !strings.HasPrefix(got[i], want[i]) || !strings.HasSuffix(got[i], ".") {
+				t.Errorf("%s: %q, want it to begin with %q", text, got[i], want[i])
+			}
+		}
+	}
+}
+
+func TestPrintingLeavesSecretsOut(t *testing.T) {
+	t.Parallel()
+	c := config.Demo()
+	c.Clients[0].Credentials[0] = config.Credential{Username: "user", Password: "hunter2", PasswordHash: "hunter2"}
+	c.Clients[0].CloudFoundry = config.CloudFoundry{API: "http://sim", ClientID: "id", ClientSecret: "hunter2", Password: "hunter2", CA: []byte("hunter2")}
+	c.Metrics.Credentials = c.Clients[0].Credentials
+	encoded, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := []string{string(encoded), fmt.Sprint(c), fmt.Sprintf("%#v", &c)}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		printed = append(printed, fmt.Sprintf(verb, c))
+	}
+	for _, p := range printed {
+		if strings.Contains(p, "hunter2") || strings.Contains(p, fmt.Sprintf("%x", "hunter2")) || !strings.Contains(p, "http://sim") {
+			t.Errorf("printed: %s", p)
+		}
+	}
+}
+
+func TestCredentialsMatchTheirPassword(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		credential config.Credential
+		password   string
+		want       bool
+	}{
+		{config.Credential{Password: "swordfish"}, "swordfish", true},
+		{config.Credential{Password: "swordfish"}, "swordfis", false},
+		{config.Credential{Password: "swordfish"}, "", false},
+		{config.Credential{PasswordHash: hash}, "swordfish", true},
+		{config.Credential{PasswordHash: hash}, "Swordfish", false},
+		{config.Credential{PasswordHash: hash}, hash, false},
+		{config.Credential{}, "", false},
+	} {
+		if got := c.credential.Matches(c.password); got != c.want {
+			t.Errorf("%#v: Matches(%q) = %t", c.credential, c.password, got)
+		}
+	}
+}
+
+func TestClientsThatShareAnOrgAreNamed(t *testing.T) {
+	t.Parallel()
+	c := config.Demo()
+	other := c.Clients[0]
+	other.Name = "other"
+	c.Clients = append(c.Clients, other)
+	if got := c.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "The clients demo and other use the same org") {
+		t.Errorf("warnings: %q", got)
+	}
+	c.Clients[1].CloudFoundry.Org = "ferry-b"
+	if got := c.Warnings(); got != nil {
+		t.Errorf("warnings of two orgs: %q", got)
+	}
+}
+
+func TestAShorterMaxLowersTheDefaultOfFirst(t *testing.T) {
+	t.Parallel()
+	c, err := parse(minimal+"polling: {max: 500ms}", world{})
+	if err != nil || c.Polling.First != 500*time.Millisecond {
+		t.Errorf("first %v, error %v", c.Polling.First, err)
+	}
+}

@@ -1,0 +1,87 @@
+package lifecycle
+
+import "time"
+
+// claim makes the record of a new operation. Open calls stay: they may still take
+// effect whatever the record says.
+func claim(r Record, effective State, q Request) Record {
+	n := r.Clone()
+	if r.State.Busy() {
+		result := supersededBy(r, q.Method)
+		if effective == Gone {
+			result = orphanResult(r) // what polls have said of it since its instance went
+		}
+		n = n.finish(result, q.Claim.Now)
+	}
+	n.Seq = r.Seq + 1
+	if r.State == Absent {
+		n.Seq = q.Claim.Now.Unix()
+	}
+	n.ExpiresAt = time.Time{}
+	n.Operation = Operation{
+		ID: q.Claim.ID, Seq: n.Seq, Started: q.Claim.Now, Deadline: q.Claim.Deadline, Due: q.Claim.Due,
+		Held: r.Kind == Binding && !q.Incomplete,
+	}
+	switch q.Method {
+	case PUT:
+		n.State, n.Operation.Verb = Creating, Create
+		n.Operation.Fresh = !r.State.Living()
+		n.CreateOp, n.CFGUID = Reference{ID: q.Claim.ID, Seq: n.Seq}, ""
+		n.InstanceCreateOp, n.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
+		if effective == Gone && r.State.Living() {
+			n.Life++ // an orphaned binding ends here, unseen
+		}
+	case PATCH:
+		n.State, n.Operation.Verb = Updating, Update
+	case DELETE:
+		n.State, n.Operation.Verb = Deleting, Delete
+	}
+	return n
+}
+
+// bury notes a 410: life moves, so that a PUT that read "absent" before cannot
+// claim after the platform was told "gone" (protocol.md 2.4).
+func bury(r Record, c Claim) Record {
+	n := r.Clone()
+	switch {
+	case r.State == Absent:
+		n.State, n.Seq = Ghost, c.Now.Unix()
+	case r.State.Busy():
+		n = n.finish(orphanResult(r), c.Now)
+		n.State = Gone
+	case r.State.Living():
+		n.State = Gone
+	}
+	n.Life++
+	n.ExpiresAt = c.Now.Add(c.Keep)
+	return n
+}
+
+// supersededBy is the result of the operation that a claim ends.
+func supersededBy(r Record, by Method) Finished {
+	why := "It was cancelled by a later request to delete the service " + string(r.Kind) + "."
+	if by != DELETE {
+		why = "It was superseded by a later request."
+	}
+	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why}
+}
+
+// orphanResult is the result of a binding's operation whose instance is gone: an
+// unbind has reached its end, a bind cannot any more.
+func orphanResult(r Record) Finished {
+	f := Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Succeeded: r.Operation.Verb == Delete}
+	if !f.Succeeded {
+		f.Description = instanceGone
+	}
+	return f
+}
+
+// finish appends a result, forgetting the oldest beyond the limit.
+func (r Record) finish(f Finished, now time.Time) Record {
+	f.Ended = now
+	r.Finished = append(r.Finished, f)
+	if over := len(r.Finished) - FinishedLimit; over > 0 {
+		r.Finished = r.Finished[over:]
+	}
+	return r
+}

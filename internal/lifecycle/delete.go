@@ -1,0 +1,117 @@
+package lifecycle
+
+import "slices"
+
+// tickDelete drives the delete of an instance (protocol.md 6).
+func tickDelete(r Record, t Tick) Decision {
+	if d, asked := jobFirst(r, t); asked {
+		return d
+	}
+	if t.Look == nil {
+		return need(r, Effect{Do: Find})
+	}
+	rows := owned(r, t.Look.Rows)
+	switch {
+	case rows.newer > 0:
+		return stale(r)
+	case len(rows.ours) == 0 && r.HasOpen(Create, t.Read): // safeguard: delete waits for open POSTs
+		return wait(r, t)
+	case len(rows.ours) == 0:
+		return gone(r, t)
+	}
+	if !t.BindingsKnown {
+		return need(r, Effect{Do: ListBindings})
+	}
+	if d, wait := bindingsFirst(r, t); wait {
+		return d
+	}
+	return removeRows(r, t, rows.ours)
+}
+
+// jobFirst asks the job of this operation's DELETE and saves the look-up while it
+// has not ended.
+func jobFirst(r Record, t Tick) (Decision, bool) {
+	op := r.Operation
+	if op.Job == "" || t.Look != nil {
+		return Decision{}, false
+	}
+	if t.Job == nil {
+		return need(r, Effect{Do: AskJob, Job: op.Job}), true
+	}
+	if !t.Job.State.Ended() {
+		return wait(r, t), true
+	}
+	return Decision{}, false
+}
+
+// bindingsFirst makes sure that the bindings of this incarnation are gone before
+// the instance is.
+func bindingsFirst(r Record, t Tick) (Decision, bool) {
+	var living []string
+	waiting := false
+	for _, b := range t.Bindings {
+		if b.InstanceCreateOp != r.CreateOp.ID {
+			continue // of another incarnation: counts as gone
+		}
+		switch b.State {
+		case Creating, Ready, CreateFailed:
+			living = append(living, b.ID)
+		case Deleting:
+			waiting = true
+		case DeleteFailed:
+			waiting = waiting || b.OpenPost // else Cloud Foundry removes the key with the instance
+		default: // gone, or never there
+		}
+	}
+	if len(living) > 0 {
+		d := wait(r, t)
+		d.Effect = Effect{Do: Unbind, Bindings: living}
+		return d, true
+	}
+	return wait(r, t), waiting
+}
+
+// removeRows deletes the rows one after the other, each by the GUID just looked up.
+func removeRows(r Record, t Tick, rows []Row) Decision {
+	op := r.Operation
+	i := slices.IndexFunc(rows, func(row Row) bool { return row.GUID == op.JobGUID })
+	if op.Job == "" || i < 0 {
+		return deletion(r, t, rows[0].GUID)
+	}
+	if t.Job == nil {
+		return need(r, Effect{Do: AskJob, Job: op.Job})
+	}
+	row := rows[i]
+	failed := row.Last.Verb == Delete && row.Last.State == LastFailed
+	switch {
+	case !t.Job.State.Ended():
+		return wait(r, t)
+	case failed && t.Job.State == JobFailed && t.Job.BrokersWord: // safeguard: delete failed only by the own job
+		return fail(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
+	default:
+		return deletion(r, t, row.GUID)
+	}
+}
+
+// ownedRows are the rows that a delete may remove.
+type ownedRows struct {
+	ours  []Row
+	newer int
+}
+
+// owned leaves out what is somebody else's: rows without our marks, the recorded
+// GUID aside. A row with a higher seq says that this delete is stale.
+func owned(r Record, rows []Row) ownedRows {
+	var o ownedRows
+	for _, row := range rows {
+		switch {
+		case !row.Marked && (row.GUID != r.CFGUID || r.CFGUID == ""): // safeguard: unmarked rows are not ours
+			continue
+		case row.Marked && row.Seq > r.Operation.Seq:
+			o.newer++
+		default:
+			o.ours = append(o.ours, row)
+		}
+	}
+	return o
+}

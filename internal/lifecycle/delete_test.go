@@ -1,0 +1,113 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	lc "github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// removals are the rows of docs/protocol.md section 6 that an unbind shares.
+func removals() map[string]tickTest {
+	row, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Delete, lc.LastFailed)
+	created := mine(lc.Create, lc.LastInProgress)
+	unmarked := lc.Row{GUID: "guid"}
+	word := &lc.JobSight{State: lc.JobFailed, BrokersWord: true}
+	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
+	const d = lc.Deleting
+	remove := does(d, lc.Remove, "guid")
+	asked := bare()
+	v := instance(lc.Ready)
+	asked.Instance = &v
+	return map[string]tickTest{
+		"own job is asked before a look-up":     {accepted, asked, asksJob(d)},
+		"own job processing saves the look-up":  {accepted, withJob(asked, inState(lc.JobProcessing)), waits(d)},
+		"own job polling saves the look-up":     {accepted, withJob(asked, inState(lc.JobPolling)), waits(d)},
+		"own job unclear waits":                 {accepted, withJob(asked, inState(lc.JobUnclear)), waits(d)},
+		"none is gone":                          {as, seen(), ends(lc.Gone)},
+		"none after the job is gone":            {accepted, withJob(seen(), inState(lc.JobComplete)), ends(lc.Gone)},
+		"none waits for an open POST":           {opened(lc.Create, 90), seen(), waits(d)},
+		"none does not wait for an open PATCH":  {opened(lc.Update, 90), seen(), ends(lc.Gone)},
+		"stranger's row is none":                {as, seen(lc.Row{GUID: "theirs"}), ends(lc.Gone)},
+		"unmarked row of the recorded GUID":     {as, seen(unmarked), remove},
+		"row is removed by its GUID":            {as, seen(row), remove},
+		"row being created is removed":          {as, seen(created), remove},
+		"row of a lower seq is removed":         {as, seen(foreign(90)), does(d, lc.Remove, "other")},
+		"row of a higher seq stops":             {as, seen(foreign(101)), waits(d)},
+		"row and own job processing waits":      {accepted, withJob(seen(row), inState(lc.JobProcessing)), waits(d)},
+		"row and own job ended removes again":   {accepted, withJob(seen(row), inState(lc.JobComplete)), remove},
+		"row and own job lost removes again":    {accepted, withJob(seen(row), inState(lc.JobLost)), remove},
+		"other row after the job is removed":    {accepted, withJob(seen(foreign(90)), inState(lc.JobComplete)), does(d, lc.Remove, "other")},
+		"answer unknown removes again":          {sent, seen(row), remove},
+		"delete failed on the broker's word":    {accepted, withJob(seen(failed), word), ends(lc.DeleteFailed)},
+		"delete failed in Cloud Foundry itself": {accepted, withJob(seen(failed), inState(lc.JobFailed)), remove},
+		"delete failed long ago":                {as, seen(failed), remove},
+		"broker's word, but the row says no":    {accepted, withJob(seen(row), word), remove},
+	}
+}
+
+// TestDelete is docs/protocol.md section 6, row by row.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	tests := removals()
+	row := mine(lc.Create, lc.LastSucceeded)
+	unknown := seen(row)
+	unknown.BindingsKnown = false
+	const d = lc.Deleting
+	tests["looks by name"] = tickTest{as, bare(), does(d, lc.Find, "")}
+	tests["row asks for the bindings"] = tickTest{as, unknown, does(d, lc.ListBindings, "")}
+	runTicks(t, stored(lc.Instance, d), tests)
+}
+
+// TestDeleteWaitsForItsBindings: bindings of this incarnation go first.
+func TestDeleteWaitsForItsBindings(t *testing.T) {
+	t.Parallel()
+	view := func(s lc.State, open bool) lc.BindingView {
+		return lc.BindingView{ID: string(s), State: s, InstanceCreateOp: "made", OpenPost: open}
+	}
+	former := view(lc.Ready, true)
+	former.InstanceCreateOp = "former"
+	for name, test := range map[string]struct {
+		bindings []lc.BindingView
+		do       lc.Do
+		unbound  []string
+	}{
+		"none":                             {nil, lc.Remove, nil},
+		"of a former incarnation":          {[]lc.BindingView{former}, lc.Remove, nil},
+		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.Remove, nil},
+		"creating, ready and failed":       {[]lc.BindingView{view(lc.Creating, false), view(lc.Ready, false), view(lc.CreateFailed, false)}, lc.Unbind, []string{"creating", "ready", "create failed"}},
+		"deleting":                         {[]lc.BindingView{view(lc.Deleting, false)}, lc.Wait, nil},
+		"deleting beside a ready one":      {[]lc.BindingView{view(lc.Deleting, false), view(lc.Ready, false)}, lc.Unbind, []string{"ready"}},
+		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.Remove, nil},
+		"unbind failed, with an open POST": {[]lc.BindingView{view(lc.DeleteFailed, true)}, lc.Wait, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tick := seen(mine(lc.Create, lc.LastSucceeded))
+			tick.Bindings = test.bindings
+			d, err := lc.Next(stored(lc.Instance, lc.Deleting), tick)
+			if err != nil || d.Effect.Do != test.do {
+				t.Errorf("does %q, %v, want %q", d.Effect.Do, err, test.do)
+			}
+			if diff := cmp.Diff(test.unbound, d.Effect.Bindings); diff != "" {
+				t.Errorf("unbinds (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestGone: the tombstone keeps the counters, and what may still take effect.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	r := stored(lc.Instance, lc.Deleting)
+	r.OpenCalls = []lc.OpenCall{open(lc.Update, 90)}
+	d, err := lc.Next(r, seen())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := d.Record
+	if got.Life != r.Life+1 || got.Seq != r.Seq || !got.ExpiresAt.Equal(noon().Add(keep)) || len(got.OpenCalls) != 1 {
+		t.Errorf("tombstone %+v", got)
+	}
+}

@@ -1,0 +1,107 @@
+package lifecycle
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Event is something that happens to a record: a Request, a Tick or a Reply to a
+// call (Replied).
+type Event interface{ event() }
+
+func (Request) event() {}
+func (Tick) event()    {}
+func (Replied) event() {}
+
+// Decision is what Next decided. When Write is true the caller makes one write of
+// Record on condition of the revision that it read, and carries Effect out only
+// when that write was made.
+type Decision struct {
+	Record Record
+	Write  bool
+	// Outcome answers a request; for a tick it is Ongoing, Ended or Stopped.
+	Outcome Outcome
+	Effect  Effect
+	// Claimed is true when the request began a new operation, or would have.
+	Claimed bool
+	// Ended is the result that this decision wrote for an operation, nil for none.
+	Ended *Finished
+	// Settled is true when Cloud Foundry took the call, so that its parameters are
+	// needed no more.
+	Settled bool
+}
+
+// Outcome is the answer to a request, in words that are neither HTTP's nor OSB's.
+type Outcome string
+
+// The outcomes.
+const (
+	Accepted      Outcome = "202 new"
+	Running       Outcome = "202 same operation"
+	Exists        Outcome = "200"
+	Conflict      Outcome = "409"
+	Busy          Outcome = "422 ConcurrencyError"
+	Forbidden     Outcome = "422 with a description"
+	AsyncRequired Outcome = "422 AsyncRequired"
+	Missing       Outcome = "404"
+	AlreadyGone   Outcome = "410"
+	// Hold: a synchronous bind waits for its instance and claims nothing yet.
+	Hold Outcome = "held"
+	// Superseded: the claim was lost and may not be made any more (protocol.md 2.3).
+	Superseded Outcome = "superseded"
+
+	Ongoing Outcome = "ongoing"
+	Ended   Outcome = "ended"
+	Stopped Outcome = "stopped"
+)
+
+// Effect is what the caller does next. Do says what; the other fields belong to it.
+type Effect struct {
+	Do Do
+	// GUID of the row to look at or to delete; for Find of keys, their instance's.
+	GUID string
+	// Job to ask for.
+	Job string
+	// Call is the number of the open call that a POST or PATCH carries.
+	Call int
+	// Bindings to turn to deleting.
+	Bindings []string
+}
+
+// Do is the kind of an effect.
+type Do string
+
+// The effects. Those up to AskJob bring knowledge that goes into the same tick.
+const (
+	DoNothing      Do = ""
+	ReadInstance   Do = "read instance"
+	ListBindings   Do = "list bindings"
+	Find           Do = "find by name"
+	FindGUID       Do = "find by guid"
+	AskJob         Do = "ask job"
+	Post           Do = "POST"
+	Patch          Do = "PATCH"
+	Remove         Do = "DELETE"
+	RemoveLeftover Do = "DELETE leftover"
+	Unbind         Do = "unbind"
+	Wait           Do = "wait"
+)
+
+// ErrEvent is returned for an event that Next does not know.
+var ErrEvent = errors.New("unknown event")
+
+// Next decides what follows from event for the record. It changes nothing and
+// needs nothing but its arguments; the same arguments give the same decision. An
+// error means that the event itself is malformed.
+func Next(r Record, event Event) (Decision, error) {
+	switch e := event.(type) {
+	case Request:
+		return request(r, e)
+	case Tick:
+		return tick(r, e), nil
+	case Replied:
+		return replied(r, e), nil
+	default:
+		return Decision{}, fmt.Errorf("lifecycle: %T: %w", event, ErrEvent)
+	}
+}

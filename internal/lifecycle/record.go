@@ -1,0 +1,183 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+)
+
+// Kind says what a record stands for.
+type Kind string
+
+// The two kinds of records.
+const (
+	Instance Kind = "instance"
+	Binding  Kind = "binding"
+)
+
+// State is where a record stands in its life. The zero value is Absent.
+type State string
+
+// The states of the lifecycle table. A ghost is the trace of a 410 for an id
+// that had no record: every rule treats it as absent, only its counters matter.
+const (
+	Absent       State = ""
+	Ghost        State = "ghost"
+	Creating     State = "creating"
+	Ready        State = "ready"
+	Updating     State = "updating"
+	Deleting     State = "deleting"
+	CreateFailed State = "create failed"
+	UpdateFailed State = "update failed"
+	DeleteFailed State = "delete failed"
+	Gone         State = "gone"
+)
+
+// Busy reports whether an operation runs in this state.
+func (s State) Busy() bool { return s == Creating || s == Updating || s == Deleting }
+
+// Living reports whether the state stands for something a platform can see.
+func (s State) Living() bool { return s != Absent && s != Ghost && s != Gone }
+
+// Verb is the kind of an operation. Bindings have create and delete only.
+type Verb string
+
+// The kinds of operations.
+const (
+	Create Verb = "create"
+	Update Verb = "update"
+	Delete Verb = "delete"
+)
+
+// Record is the part of a stored record that decides. It is a value: Next never
+// changes the one it was given.
+type Record struct {
+	Kind  Kind  `json:"kind"`
+	State State `json:"state"`
+	// Life rises when the id becomes gone, and at every 410 for an absent or gone id.
+	Life int64 `json:"life"`
+	// Seq rises at every accepted operation; it starts at the Unix time.
+	Seq       int64     `json:"seq"`
+	Operation Operation `json:"operation"`
+	// CreateOp is the create or bind that this incarnation began with.
+	CreateOp Reference `json:"create_op"`
+	// CFGUID is set when the create ended as succeeded.
+	CFGUID    string     `json:"cf_guid,omitempty"`
+	OpenCalls []OpenCall `json:"open_calls,omitempty"`
+	// LastCall is the number of the newest open call ever written.
+	LastCall int        `json:"last_call,omitempty"`
+	Finished []Finished `json:"finished,omitempty"`
+	// InstanceCreateOp and InstanceGUID name the incarnation for which a bind was
+	// accepted; the GUID may come later than the claim.
+	InstanceCreateOp string `json:"instance_create_op,omitempty"`
+	InstanceGUID     string `json:"instance_guid,omitempty"`
+	// ExpiresAt is when a tombstone or ghost is forgotten; zero for the living.
+	ExpiresAt time.Time `json:"expires_at,omitzero"`
+}
+
+// Reference names an operation and its place in the record's order.
+type Reference struct {
+	ID  string `json:"id"`
+	Seq int64  `json:"seq"`
+}
+
+// Operation is the current or the last operation of a record.
+type Operation struct {
+	ID       string    `json:"id"`
+	Seq      int64     `json:"seq"`
+	Verb     Verb      `json:"verb"`
+	Started  time.Time `json:"started,omitzero"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Held is true for a bind or unbind claimed without accepts_incomplete.
+	Held bool `json:"held,omitempty"`
+	// Fresh is true when the claim found nothing living, so that the first call
+	// may go without a look-up (protocol.md 3.8).
+	Fresh bool `json:"fresh,omitempty"`
+	// Job and JobGUID are the newest Cloud Foundry job of this operation and the
+	// resource that it works on (the GUID is empty for a create).
+	Job     string `json:"job,omitempty"`
+	JobGUID string `json:"job_guid,omitempty"`
+	// Made is true when the POST was answered as carried out, without a job.
+	Made bool `json:"made,omitempty"`
+	// Calls counts the open calls ever written, Answered those whose fate became known.
+	Calls    int `json:"calls,omitempty"`
+	Answered int `json:"answered,omitempty"`
+	// Refused is why the POST or PATCH was refused for good; Code its OSB error word.
+	Refused string `json:"refused,omitempty"`
+	// Unusable: the refusal says that the instance is not there any more.
+	Unusable bool   `json:"unusable,omitempty"`
+	Code     string `json:"code,omitempty"`
+	// Cleanup is the removal of a leftover that a create (bind) found or left.
+	Cleanup Cleanup   `json:"cleanup,omitzero"`
+	Lease   Lease     `json:"lease,omitzero"`
+	Due     time.Time `json:"due,omitzero"`
+	// Restarts counts the janitor's restarts of the workflow.
+	Restarts int `json:"restarts,omitempty"`
+}
+
+// Cleanup names the leftover being removed and the job that does it.
+type Cleanup struct {
+	GUID string `json:"guid,omitempty"`
+	Job  string `json:"job,omitempty"`
+}
+
+// Lease says which driver works on an operation, so that two do not do the same
+// work. Safety never depends on it.
+type Lease struct {
+	Holder string    `json:"holder,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+}
+
+// OpenCall is a POST or PATCH that may still take effect in Cloud Foundry. It
+// belongs to the record and outlives its operation.
+type OpenCall struct {
+	N     int       `json:"n"`
+	Seq   int64     `json:"seq"`
+	Verb  Verb      `json:"verb"`
+	Until time.Time `json:"until"`
+}
+
+// Finished is the result of an operation that ended or was superseded.
+type Finished struct {
+	ID          string    `json:"id"`
+	Verb        Verb      `json:"verb"`
+	Succeeded   bool      `json:"succeeded"`
+	Description string    `json:"description,omitempty"`
+	Code        string    `json:"code,omitempty"`
+	Ended       time.Time `json:"ended"`
+	// Unusable: the instance of a failed update works no more. Final: the same
+	// update would fail again.
+	Unusable bool `json:"unusable,omitempty"`
+	Final    bool `json:"final,omitempty"`
+}
+
+// FinishedLimit is how many results a record remembers.
+const FinishedLimit = 20
+
+// Result returns how the operation with this id ended, if the record remembers it.
+func (r Record) Result(id string) (Finished, bool) {
+	i := slices.IndexFunc(r.Finished, func(f Finished) bool { return f.ID == id })
+	if i < 0 {
+		return Finished{}, false
+	}
+	return r.Finished[i], true
+}
+
+// Running reports whether the operation with this id is current and not ended.
+func (r Record) Running(id string) bool {
+	return r.State.Busy() && r.Operation.ID == id
+}
+
+// HasOpen reports whether a call of this verb may still take effect at the given
+// time; an empty verb means any.
+func (r Record) HasOpen(verb Verb, at time.Time) bool {
+	return slices.ContainsFunc(r.OpenCalls, func(c OpenCall) bool {
+		return (verb == "" || c.Verb == verb) && c.Until.After(at)
+	})
+}
+
+// Clone returns a copy that shares nothing with r.
+func (r Record) Clone() Record {
+	r.OpenCalls = slices.Clone(r.OpenCalls)
+	r.Finished = slices.Clone(r.Finished)
+	return r
+}

@@ -1,0 +1,207 @@
+package lifecycle
+
+import (
+	"fmt"
+	"time"
+)
+
+// Method is the HTTP method of a request that changes something.
+type Method string
+
+// The methods.
+const (
+	PUT    Method = "PUT"
+	PATCH  Method = "PATCH"
+	DELETE Method = "DELETE"
+)
+
+// Request is a PUT, PATCH or DELETE of an instance, or a PUT or DELETE of a binding.
+type Request struct {
+	Method Method
+	// Same: a PUT has the attributes now in force; a PATCH leads to the same target
+	// as the update that runs.
+	Same bool
+	// NoEffect: a PATCH would change nothing. Empty: it names nothing to change.
+	NoEffect bool
+	Empty    bool
+	// Incomplete is accepts_incomplete.
+	Incomplete bool
+	// Instance is the instance's record as just read; for bindings only.
+	Instance InstanceView
+	Claim    Claim
+	// First is the first read of a request whose write was lost; nil before that.
+	First *First
+}
+
+// Claim is what a new operation is made of, in case one is.
+type Claim struct {
+	ID       string
+	Now      time.Time
+	Deadline time.Time
+	// Due is when the new operation counts as overdue.
+	Due time.Time
+	// Keep is how long a tombstone or ghost lives.
+	Keep time.Duration
+}
+
+// First remembers what a request read before it tried to write.
+type First struct{ Life, Seq int64 }
+
+// request decides by the lifecycle table (docs/lifecycle.md).
+func request(r Record, q Request) (Decision, error) {
+	if r.Kind == Binding && q.Method == PATCH {
+		return Decision{}, fmt.Errorf("lifecycle: PATCH of a binding: %w", ErrEvent)
+	}
+	if q.First != nil && q.Method == DELETE && r.Life != q.First.Life {
+		return Decision{Record: r, Outcome: AlreadyGone}, nil // what it was about is over
+	}
+	state := Effective(r, q.Instance)
+	d := Decision{Record: r, Outcome: outcome(state, q)}
+	d.Claimed = d.Outcome == Accepted
+	if d.Claimed && r.Kind == Binding && q.Method == PUT {
+		d.Outcome = admit(q)
+	}
+	// Safeguard: no claim after a lost write with another life or seq.
+	if (d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r) {
+		d.Outcome = Superseded
+	}
+	if r.Kind == Instance && !q.Incomplete && needsAsync(d.Outcome, q) {
+		d.Outcome = AsyncRequired
+	}
+	switch d.Outcome {
+	case Accepted:
+		d.Record, d.Write = claim(r, state, q), true
+	case AlreadyGone:
+		d.Record, d.Write = bury(r, q.Claim), true
+	default:
+		return d, nil
+	}
+	if r.State.Busy() {
+		d.Ended = &d.Record.Finished[len(d.Record.Finished)-1]
+	}
+	return d, nil
+}
+
+// overtaken reports whether somebody else's operation or deletion came between the
+// request's first read and now. A DELETE may still claim then: its life is the same.
+func (q Request) overtaken(r Record) bool {
+	return q.First != nil && q.Method != DELETE && (r.Life != q.First.Life || r.Seq != q.First.Seq)
+}
+
+// needsAsync says where a platform that does not speak async is turned away.
+func needsAsync(o Outcome, q Request) bool {
+	switch o {
+	case Accepted, Running, AlreadyGone:
+		return true
+	case Exists:
+		return q.Method == PATCH
+	default:
+		return false
+	}
+}
+
+// Effective is the state that counts: a binding of another incarnation of its
+// instance, or of one that is gone, counts as gone for every request.
+func Effective(r Record, instance InstanceView) State {
+	if r.Kind == Binding && r.State.Living() && Orphaned(r, instance) {
+		return Gone
+	}
+	return r.State
+}
+
+// Orphaned reports whether the instance that the binding was made for is no more.
+func Orphaned(binding Record, instance InstanceView) bool {
+	return !instance.State.Living() || instance.CreateOp != binding.InstanceCreateOp
+}
+
+func outcome(s State, q Request) Outcome {
+	switch q.Method {
+	case PUT:
+		return put(s, q)
+	case PATCH:
+		return patch(s, q)
+	default:
+		return remove(s)
+	}
+}
+
+func put(s State, q Request) Outcome {
+	switch s {
+	case Absent, Ghost, Gone:
+		return Accepted
+	case Updating, Deleting:
+		return Busy
+	case DeleteFailed:
+		return Conflict
+	default:
+	}
+	if !q.Same {
+		return Conflict
+	}
+	switch s {
+	case Creating:
+		return Running
+	case CreateFailed:
+		return Accepted
+	default:
+		return Exists
+	}
+}
+
+func patch(s State, q Request) Outcome {
+	switch s {
+	case Absent, Ghost, Gone:
+		return Missing
+	case Creating, Deleting:
+		return Busy
+	case CreateFailed, DeleteFailed:
+		return Forbidden
+	case Updating:
+		if q.Same {
+			return Running
+		}
+		return Busy
+	case UpdateFailed:
+		// What Cloud Foundry now has is uncertain, so anything named is sent again.
+		if q.Empty {
+			return Exists
+		}
+		return Accepted
+	default:
+		if q.NoEffect {
+			return Exists
+		}
+		return Accepted
+	}
+}
+
+func remove(s State) Outcome {
+	switch s {
+	case Absent, Ghost, Gone:
+		return AlreadyGone
+	case Deleting:
+		return Running
+	default:
+		return Accepted
+	}
+}
+
+// admit decides whether a new bind may be claimed, by the state of its instance.
+func admit(q Request) Outcome {
+	switch q.Instance.State {
+	case Ready, UpdateFailed, DeleteFailed:
+		if q.Instance.CFGUID == "" {
+			return Missing // it never came to life, and could not be deleted
+		}
+		return Accepted
+	case Creating, Updating:
+		if q.Incomplete {
+			return Accepted
+		}
+		return Hold
+	case Deleting:
+		return Busy
+	default:
+		return Missing
+	}
+}

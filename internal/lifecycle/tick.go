@@ -1,0 +1,200 @@
+package lifecycle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tick is one step of one operation, with what has been learned so far. A caller
+// begins with what it read, and gives the same tick again with one thing more
+// whenever the decision's effect asks for it.
+type Tick struct {
+	// Operation is the one that the caller drives.
+	Operation string
+	// Read was noted with the read of the record, before any look-up began; open
+	// calls are judged at that time.
+	Read time.Time
+	// Now is the time of this decision.
+	Now time.Time
+	// SettleAfter is how long a call of unknown fate may still take effect.
+	SettleAfter time.Duration
+	// Keep is how long a tombstone lives.
+	Keep time.Duration
+	// Wait is the pause before the next tick.
+	Wait time.Duration
+	// Driver holds the lease; LeaseUntil is when its work of this tick has ended.
+	Driver     string
+	LeaseUntil time.Time
+	// Alive is the prefix of all drivers that can be alive, empty when any can: a
+	// lease of another one is a dead process's.
+	Alive string
+
+	Instance *InstanceView
+	// Bindings is meaningful when BindingsKnown.
+	Bindings      []BindingView
+	BindingsKnown bool
+	Look          *Look
+	Job           *JobSight
+}
+
+const instanceGone = "The service instance is being deleted or does not exist any more. Create the binding again once there is an instance."
+
+func overtime(op Operation) string {
+	return fmt.Sprintf("It did not end within %s, the time that it was given. "+
+		"Delete it and try again; if that fails as well, ask the operator of the broker.",
+		op.Deadline.Sub(op.Started).Round(time.Second))
+}
+
+func tick(r Record, t Tick) Decision {
+	if !r.Running(t.Operation) {
+		return Decision{Record: r, Outcome: Stopped}
+	}
+	if !t.Now.Before(r.Operation.Deadline) {
+		return fail(r, t, overtime(r.Operation), "")
+	}
+	if t.leasedByOther(r.Operation.Lease) {
+		return need(r, Effect{Do: Wait}) // no write: it would make the holder lose its note of the answer
+	}
+	switch {
+	case r.Operation.Verb == Update:
+		return tickUpdate(r, t)
+	case r.Operation.Verb == Delete && r.Kind == Binding:
+		return tickUnbind(r, t)
+	case r.Operation.Verb == Delete:
+		return tickDelete(r, t)
+	case r.Kind == Binding:
+		return tickBind(r, t)
+	default:
+		return tickCreate(r, t)
+	}
+}
+
+// leasedByOther saves work when another driver is in the middle of a tick. Nothing
+// depends on it.
+func (t Tick) leasedByOther(l Lease) bool {
+	if l.Holder == "" || l.Holder == t.Driver || !l.Until.After(t.Now) {
+		return false
+	}
+	return t.Alive == "" || strings.HasPrefix(l.Holder, t.Alive)
+}
+
+// need asks the caller for one thing more.
+func need(r Record, e Effect) Decision {
+	return Decision{Record: r, Outcome: Ongoing, Effect: e}
+}
+
+// stale does nothing: a row of a later operation says that the record, too, has
+// moved on since it was read.
+func stale(r Record) Decision {
+	return Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
+}
+
+// wait changes nothing but the time at which the operation counts as overdue, and
+// that only when it comes near: a tick that learned nothing costs no write.
+func wait(r Record, t Tick) Decision {
+	d := Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
+	next := t.Now.Add(t.Wait + overdueMargin)
+	if r.Operation.Due.Before(next) {
+		d.Record.Operation.Due = next.Add(t.Wait)
+		d.Write = true
+	}
+	return d
+}
+
+// overdueMargin is how late a driver may be before the janitor takes it for dead.
+const overdueMargin = 2 * time.Minute
+
+// end writes the result of the operation. It is made directly after the look-up
+// that shows it, on the revision read before that.
+func end(r Record, t Tick, state State, f Finished) Decision {
+	n := r.Clone()
+	f.ID, f.Verb, f.Ended = r.Operation.ID, r.Operation.Verb, t.Now
+	n.State = state
+	n.Operation.Lease, n.Operation.Cleanup = Lease{}, Cleanup{}
+	n.OpenCalls = t.unexpired(n.OpenCalls)
+	n = n.finish(f, t.Now)
+	return Decision{Record: n, Write: true, Outcome: Ended, Ended: &f, Settled: true}
+}
+
+// unexpired drops, in place, the calls that can take no effect any more; without
+// that a record would grow while Cloud Foundry does not answer.
+func (t Tick) unexpired(calls []OpenCall) []OpenCall {
+	return slices.DeleteFunc(calls, func(c OpenCall) bool { return !c.Until.After(t.Read) })
+}
+
+// judged adds to the result of a failed update what OSB lets a broker say of it.
+func (d Decision) judged(as Finished) Decision {
+	if d.Ended == nil {
+		return d
+	}
+	last := &d.Record.Finished[len(d.Record.Finished)-1]
+	last.Unusable, last.Final = as.Unusable, as.Final
+	d.Ended = last
+	return d
+}
+
+func succeed(r Record, t Tick, guid string) Decision {
+	d := end(r, t, Ready, Finished{Succeeded: true})
+	d.Record.CFGUID = guid
+	return d
+}
+
+func fail(r Record, t Tick, description, code string) Decision {
+	if description == "" {
+		description = "Cloud Foundry reported a failure and gave no reason."
+	}
+	failed := map[Verb]State{Create: CreateFailed, Update: UpdateFailed, Delete: DeleteFailed}
+	return end(r, t, failed[r.Operation.Verb], Finished{Description: description, Code: code})
+}
+
+// gone ends a delete: the id is free again, its counters stay.
+func gone(r Record, t Tick) Decision {
+	if !t.fresh() {
+		return wait(r, t)
+	}
+	d := end(r, t, Gone, Finished{Succeeded: true})
+	d.Record.Life++
+	d.Record.ExpiresAt = t.Now.Add(t.Keep)
+	return d
+}
+
+// failSettled reports a failure only when no call of the record can still take
+// effect: a late one could make a living row behind the report.
+func failSettled(r Record, t Tick, description, code string) Decision {
+	if r.HasOpen("", t.Read) { // safeguard: failed waits for open calls
+		return wait(r, t)
+	}
+	if !t.fresh() {
+		return wait(r, t)
+	}
+	return fail(r, t, description, code)
+}
+
+// fresh reports whether the look-up began after the read: a list that serves many
+// operations may be older, and its absences then end nothing (protocol.md 3.9).
+func (t Tick) fresh() bool { return t.Look == nil || !t.Look.Began.Before(t.Read) }
+
+// call is the intent to POST or PATCH: the open call is stored before it is sent.
+func call(r Record, t Tick, verb Verb, do Do) Decision {
+	n := r.Clone()
+	n.LastCall++
+	n.OpenCalls = append(t.unexpired(n.OpenCalls), OpenCall{
+		N: n.LastCall, Seq: r.Operation.Seq, Verb: verb, Until: t.Now.Add(t.SettleAfter),
+	})
+	n.Operation.Calls++
+	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
+	n.Operation.Due = t.Now.Add(t.Wait + overdueMargin)
+	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: do, Call: n.LastCall, GUID: r.CFGUID}}
+}
+
+// deletion is the intent to DELETE the row of the look-up just made, by its GUID.
+// The write proves that the record has not moved since it was read.
+func deletion(r Record, t Tick, guid string) Decision {
+	n := r.Clone()
+	n.Operation.Job, n.Operation.JobGUID = "", guid
+	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
+	n.Operation.Due = t.Now.Add(t.Wait + overdueMargin)
+	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove, GUID: guid}}
+}

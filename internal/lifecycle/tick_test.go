@@ -1,0 +1,190 @@
+package lifecycle_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	lc "github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// mine is a row that the operation "mine" made.
+func mine(verb lc.Verb, state lc.LastState) lc.Row {
+	return lc.Row{GUID: "guid", Marked: true, Operation: "mine", Seq: 100, Last: lc.LastOperation{Verb: verb, State: state}}
+}
+
+// foreign is a row that another operation made.
+func foreign(seq int64) lc.Row {
+	return lc.Row{GUID: "other", Marked: true, Operation: "theirs", Seq: seq, Last: lc.LastOperation{Verb: lc.Create, State: lc.LastSucceeded}}
+}
+
+// bare is a tick at noon that has learned nothing.
+func bare() lc.Tick {
+	return lc.Tick{
+		Operation: "mine", Read: noon(), Now: noon(), SettleAfter: settleAfter, Keep: keep,
+		Wait: time.Minute, Driver: "driver", LeaseUntil: noon().Add(callTime),
+	}
+}
+
+// seen is a tick that has learned everything but a job, and saw these rows.
+func seen(rows ...lc.Row) lc.Tick {
+	t := bare()
+	v := instance(lc.Ready)
+	t.Instance, t.BindingsKnown, t.Look = &v, true, &lc.Look{Began: noon(), Rows: rows}
+	return t
+}
+
+func withJob(t lc.Tick, j *lc.JobSight) lc.Tick {
+	t.Job = j
+	return t
+}
+
+func inState(state lc.JobState) *lc.JobSight { return &lc.JobSight{State: state} }
+
+// open is a call that may still take effect for a minute.
+func open(verb lc.Verb, seq int64) lc.OpenCall {
+	return lc.OpenCall{N: 7, Seq: seq, Verb: verb, Until: noon().Add(time.Minute)}
+}
+
+// tickTest is a row of docs/protocol.md.
+type tickTest struct {
+	change func(*lc.Record)
+	tick   lc.Tick
+	want   got
+}
+
+// got is what a tick decided, in short.
+type got struct {
+	Outcome lc.Outcome
+	State   lc.State
+	Do      lc.Do
+	GUID    string
+	Job     string
+}
+
+func waits(s lc.State) got   { return got{Outcome: lc.Ongoing, State: s, Do: lc.Wait} }
+func ends(s lc.State) got    { return got{Outcome: lc.Ended, State: s} }
+func asksJob(s lc.State) got { return got{Outcome: lc.Ongoing, State: s, Do: lc.AskJob, Job: "job"} }
+
+func does(s lc.State, do lc.Do, guid string) got {
+	return got{Outcome: lc.Ongoing, State: s, Do: do, GUID: guid}
+}
+
+func as(*lc.Record) {}
+
+func accepted(r *lc.Record) {
+	r.Operation.Job, r.Operation.JobGUID, r.Operation.Calls = "job", "guid", 1
+}
+
+func opened(verb lc.Verb, seq int64) func(*lc.Record) {
+	return func(r *lc.Record) { r.OpenCalls = append(r.OpenCalls, open(verb, seq)) }
+}
+
+func both(changes ...func(*lc.Record)) func(*lc.Record) {
+	return func(r *lc.Record) {
+		for _, c := range changes {
+			c(r)
+		}
+	}
+}
+
+func refused(r *lc.Record) { r.Operation.Refused = "quota" }
+func held(r *lc.Record)    { r.Operation.Held = true }
+
+// runTicks decides each row, and checks what all decisions have in common.
+func runTicks(t *testing.T, r lc.Record, tests map[string]tickTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := r.Clone()
+			test.change(&r)
+			before := r.Clone()
+			d, err := lc.Next(r, test.tick)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := got{Outcome: d.Outcome, State: d.Record.State, Do: d.Effect.Do, GUID: d.Effect.GUID, Job: d.Effect.Job}
+			if diff := cmp.Diff(test.want, g); diff != "" {
+				t.Errorf("decision (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, r); diff != "" {
+				t.Errorf("Next changed its argument:\n%s", diff)
+			}
+			checkEffect(t, before, d)
+		})
+	}
+}
+
+// checkEffect: nothing leaves unrecorded, and only ends have results.
+func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
+	t.Helper()
+	switch d.Effect.Do {
+	case lc.Post, lc.Patch:
+		if !d.Write || !holds(d.Record, d.Effect.Call) || holds(before, d.Effect.Call) {
+			t.Errorf("%s without an open call of its own: %+v", d.Effect.Do, d.Record.OpenCalls)
+		}
+	case lc.Remove, lc.RemoveLeftover:
+		if !d.Write {
+			t.Errorf("%s without a write", d.Effect.Do)
+		}
+	case lc.ReadInstance, lc.ListBindings, lc.Find, lc.FindGUID, lc.AskJob:
+		if d.Write {
+			t.Errorf("%s writes", d.Effect.Do)
+		}
+	default:
+	}
+	if (d.Outcome == lc.Ended) != (d.Ended != nil) {
+		t.Errorf("outcome %s with result %v", d.Outcome, d.Ended)
+	}
+	if d.Ended == nil {
+		return
+	}
+	if f, ok := d.Record.Result("mine"); !ok || f != *d.Ended || !d.Write || (!f.Succeeded && f.Description == "") {
+		t.Errorf("result %+v, remembered as %+v", *d.Ended, f)
+	}
+}
+
+// TestTick: what comes before the rows of every operation.
+func TestTick(t *testing.T) {
+	t.Parallel()
+	lease := func(until time.Duration) func(*lc.Record) {
+		return func(r *lc.Record) { r.Operation.Lease = lc.Lease{Holder: "other", Until: noon().Add(until)} }
+	}
+	own := bare()
+	own.Operation = "older"
+	dead := seen()
+	dead.Alive = "driver"
+	runTicks(t, stored(lc.Instance, lc.Creating), map[string]tickTest{
+		"operation not current stops":        {as, own, got{Outcome: lc.Stopped, State: lc.Creating}},
+		"ended operation stops":              {func(r *lc.Record) { r.State = lc.Ready }, bare(), got{Outcome: lc.Stopped, State: lc.Ready}},
+		"deadline ends it":                   {func(r *lc.Record) { r.Operation.Deadline = noon() }, bare(), ends(lc.CreateFailed)},
+		"deadline ends it over an open call": {both(opened(lc.Create, 100), func(r *lc.Record) { r.Operation.Deadline = noon() }), bare(), ends(lc.CreateFailed)},
+		"lease of another waits":             {lease(time.Second), seen(), waits(lc.Creating)},
+		"lease that is over does not":        {lease(0), seen(), does(lc.Creating, lc.Post, "")},
+		"lease of the dead does not":         {lease(time.Second), dead, does(lc.Creating, lc.Post, "")},
+	})
+}
+
+func TestLeaseOfAnotherWritesNothing(t *testing.T) {
+	t.Parallel()
+	r := stored(lc.Instance, lc.Creating)
+	r.Operation.Due = noon()
+	r.Operation.Lease = lc.Lease{Holder: "other", Until: noon().Add(time.Second)}
+	d, err := lc.Next(r, bare())
+	if err != nil || d.Write {
+		t.Errorf("wrote %t, %v: the holder would lose its note of the answer", d.Write, err)
+	}
+}
+
+func TestDeadlineKeepsOpenCalls(t *testing.T) {
+	t.Parallel()
+	r := stored(lc.Instance, lc.Creating)
+	r.Operation.Deadline = noon()
+	r.OpenCalls = []lc.OpenCall{{N: 1, Seq: 100, Verb: lc.Create, Until: noon()}, {N: 2, Seq: 100, Verb: lc.Create, Until: noon().Add(1)}}
+	d, err := lc.Next(r, bare())
+	if diff := cmp.Diff(r.OpenCalls[1:], d.Record.OpenCalls); err != nil || diff != "" {
+		t.Errorf("open calls (-want +got), %v:\n%s", err, diff)
+	}
+}

@@ -1,0 +1,58 @@
+package lifecycle
+
+import "slices"
+
+// tries is how often a PATCH whose answers stay unknown is sent.
+const tries = 3
+
+// tickUpdate drives an update by the instance's GUID, in the order of protocol.md 5.
+func tickUpdate(r Record, t Tick) Decision {
+	if t.Look == nil {
+		return need(r, Effect{Do: FindGUID, GUID: r.CFGUID})
+	}
+	i := slices.IndexFunc(t.Look.Rows, func(row Row) bool { return row.GUID == r.CFGUID })
+	if i < 0 {
+		return fail(r, t, "The service instance does not exist any more in Cloud Foundry. Delete it and create it again.", "").
+			judged(Finished{Unusable: true, Final: true})
+	}
+	row, op := t.Look.Rows[i], r.Operation
+	if row.Update == op.ID {
+		return succeed(r, t, r.CFGUID)
+	}
+	if op.Job != "" && t.Job == nil {
+		return need(r, Effect{Do: AskJob, Job: op.Job})
+	}
+	switch {
+	case t.Job != nil && t.Job.State == JobFailed:
+		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
+	case op.Refused != "":
+		return failSettled(r, t, op.Refused, op.Code).judged(Finished{Final: true, Unusable: op.Unusable})
+	case row.Last.State == LastInProgress || row.Last.State == LastInitial:
+		return wait(r, t)
+	case foreignCall(r, t): // safeguard: next update waits for foreign open calls
+		return wait(r, t)
+	}
+	return patchAgain(r, t, row)
+}
+
+// patchAgain sends the PATCH, unless it was accepted once or tried often enough.
+func patchAgain(r Record, t Tick, row Row) Decision {
+	op := r.Operation
+	switch {
+	case op.Job != "" && t.Job.State == JobLost && row.Last.Verb == Update && row.Last.State == LastFailed:
+		return failSettled(r, t, row.Last.Description, "")
+	case op.Job != "":
+		return wait(r, t)
+	case op.Calls-op.Answered >= tries:
+		return failSettled(r, t, "Cloud Foundry did not answer when it was asked to update the service instance. Try again later.", "")
+	default:
+		return call(r, t, Update, Patch)
+	}
+}
+
+// foreignCall reports whether a call of another operation may still take effect.
+func foreignCall(r Record, t Tick) bool {
+	return slices.ContainsFunc(r.OpenCalls, func(c OpenCall) bool {
+		return c.Seq != r.Operation.Seq && c.Until.After(t.Read)
+	})
+}

@@ -1,0 +1,62 @@
+package lifecycle_test
+
+import (
+	"testing"
+
+	lc "github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// TestUpdate is docs/protocol.md section 5, in its order.
+func TestUpdate(t *testing.T) {
+	t.Parallel()
+	idle, busy, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Update, lc.LastInProgress), mine(lc.Update, lc.LastFailed)
+	marked := mine(lc.Update, lc.LastSucceeded)
+	marked.Update = "mine"
+	elsewhere := mine(lc.Update, lc.LastSucceeded)
+	elsewhere.Update = "theirs"
+	other := idle
+	other.GUID = "other"
+	calls := func(n, answered int) func(*lc.Record) {
+		return func(r *lc.Record) { r.Operation.Calls, r.Operation.Answered = n, answered }
+	}
+	const u = lc.Updating
+	patch := does(u, lc.Patch, "guid")
+	runTicks(t, stored(lc.Instance, u), map[string]tickTest{
+		"looks by GUID":                          {as, bare(), does(u, lc.FindGUID, "guid")},
+		"row gone fails":                         {as, seen(), ends(lc.UpdateFailed)},
+		"row of another GUID is not it":          {as, seen(other), ends(lc.UpdateFailed)},
+		"mark mine succeeds":                     {as, seen(marked), ends(lc.Ready)},
+		"mark mine succeeds over a failed job":   {accepted, withJob(seen(marked), inState(lc.JobFailed)), ends(lc.Ready)},
+		"mark of another is not mine":            {as, seen(elsewhere), patch},
+		"accepted asks its job":                  {accepted, seen(busy), asksJob(u)},
+		"own job failed fails":                   {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"own job failed over a row in progress":  {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"own job failed waits for an open call":  {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
+		"refused for good fails":                 {refused, seen(idle), ends(lc.UpdateFailed)},
+		"refused for good waits for an open one": {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
+		"row in progress waits":                  {as, seen(busy), waits(u)},
+		"open call of another waits":             {opened(lc.Update, 90), seen(idle), waits(u)},
+		"open POST of the create waits":          {opened(lc.Create, 90), seen(idle), waits(u)},
+		"own open call is not waited for":        {both(calls(1, 0), opened(lc.Update, 100)), seen(idle), patch},
+		"idle row is patched":                    {as, seen(idle), patch},
+		"second try":                             {calls(1, 0), seen(idle), patch},
+		"third try":                              {calls(2, 0), seen(idle), patch},
+		"no fourth try":                          {calls(3, 0), seen(idle), ends(lc.UpdateFailed)},
+		"no fourth try, but an open call":        {both(calls(3, 0), opened(lc.Update, 100)), seen(idle), waits(u)},
+		"tries that were answered do not count":  {calls(9, 7), seen(idle), patch},
+		"accepted is not sent again":             {accepted, withJob(seen(idle), inState(lc.JobProcessing)), waits(u)},
+		"accepted and unclear waits":             {accepted, withJob(seen(failed), inState(lc.JobUnclear)), waits(u)},
+		"job lost and row failed fails":          {accepted, withJob(seen(failed), inState(lc.JobLost)), ends(lc.UpdateFailed)},
+		"job lost and row idle waits":            {accepted, withJob(seen(idle), inState(lc.JobLost)), waits(u)},
+	})
+}
+
+func TestUpdateKeepsTheGUID(t *testing.T) {
+	t.Parallel()
+	row := mine(lc.Update, lc.LastSucceeded)
+	row.Update = "mine"
+	d, err := lc.Next(stored(lc.Instance, lc.Updating), seen(row))
+	if err != nil || d.Record.CFGUID != "guid" || d.Record.CreateOp.ID != "made" {
+		t.Errorf("GUID %q, incarnation %q, %v", d.Record.CFGUID, d.Record.CreateOp.ID, err)
+	}
+}

@@ -1,0 +1,209 @@
+// Package loop is broker.Workflow in the process itself: a timer for each running
+// operation, and a bounded number of ticks at a time.
+//
+// It forgets with its process; whoever starts it lets the broker resume what the
+// store says is unfinished.
+package loop
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// Options are what a Loop is made of.
+type Options struct {
+	// Concurrency is how many ticks may run at once; 0 means 32.
+	Concurrency int
+	// Retry is the pause after a tick that failed; 0 means one second.
+	Retry  time.Duration
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Loop drives operations. Its methods may be called concurrently.
+type Loop struct {
+	options  Options
+	advancer broker.Advancer
+	slots    chan struct{}
+	stopping chan struct{}
+	ctx      context.Context
+	cancel   context.CancelFunc
+
+	mu      sync.Mutex
+	running map[job]*entry
+	closed  bool
+	ticks   sync.WaitGroup
+}
+
+// job names one operation of one record.
+type job struct {
+	key       broker.Key
+	operation string
+}
+
+type entry struct {
+	timer *time.Timer
+	at    time.Time
+	// busy is true during a tick; again, when a start came meanwhile.
+	busy, again bool
+}
+
+var _ broker.Workflow = (*Loop)(nil)
+
+// ErrClosed is returned by Start once the loop was closed.
+var ErrClosed = fmt.Errorf("the workflow is closed: %w", broker.ErrStopping)
+
+// New returns a loop that does nothing before Use. Options.Now is mandatory.
+func New(o Options) *Loop {
+	if o.Concurrency <= 0 {
+		o.Concurrency = 32
+	}
+	if o.Retry <= 0 {
+		o.Retry = time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Loop{
+		options: o, ctx: ctx, cancel: cancel,
+		slots: make(chan struct{}, o.Concurrency), stopping: make(chan struct{}),
+		running: map[job]*entry{},
+	}
+}
+
+// Use names who does the steps. It must be called once, before the first Start:
+// the broker needs a workflow to be made, and the workflow needs the broker.
+func (l *Loop) Use(a broker.Advancer) { l.advancer = a }
+
+// Start drives the operation from now on, or from the delay's end. Starting what
+// is driven already moves its next tick forward, never back. It returns ErrClosed
+// after Close.
+func (l *Loop) Start(_ context.Context, s broker.Start) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	j := job{key: s.Key, operation: s.Operation}
+	e, known := l.running[j]
+	switch {
+	case !known:
+		l.schedule(j, &entry{}, s.Delay)
+	case e.busy:
+		e.again = true
+	case e.at.Sub(l.options.Now()) > s.Delay && e.timer.Stop():
+		l.schedule(j, e, s.Delay)
+	}
+	return nil
+}
+
+// schedule is called with the lock held.
+func (l *Loop) schedule(j job, e *entry, delay time.Duration) {
+	l.running[j] = e
+	e.at = l.options.Now().Add(delay)
+	e.timer = time.AfterFunc(delay, func() { l.tick(j, e) })
+}
+
+// tick does one step, once a slot is free.
+func (l *Loop) tick(j job, e *entry) {
+	if !l.enter(e) {
+		return
+	}
+	defer l.ticks.Done()
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.stopping:
+		return
+	}
+	step := l.advance(j)
+	<-l.slots
+	l.leave(j, e, step)
+}
+
+func (l *Loop) enter(e *entry) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	e.busy = true
+	l.ticks.Add(1)
+	return true
+}
+
+func (l *Loop) leave(j job, e *entry, step broker.Step) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.busy = false
+	switch {
+	case l.closed || step.Done:
+		delete(l.running, j)
+	case e.again:
+		e.again = false
+		l.schedule(j, e, 0)
+	default:
+		l.schedule(j, e, step.Wait)
+	}
+}
+
+// advance never lets a fault end the operation: it is logged and tried again.
+func (l *Loop) advance(j job) (step broker.Step) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.report(j, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			step = broker.Step{Wait: l.options.Retry}
+		}
+	}()
+	step, err := l.advancer.Advance(l.ctx, j.key, j.operation)
+	if err != nil {
+		if l.ctx.Err() == nil {
+			l.report(j, err)
+		}
+		return broker.Step{Wait: l.options.Retry}
+	}
+	return step
+}
+
+func (l *Loop) report(j job, err error) {
+	l.options.Logger.Error("a step of an operation failed; it is tried again",
+		"client", j.key.Client, "instance_id", j.key.InstanceID, "binding_id", j.key.BindingID,
+		"operation", j.operation, "error", err.Error())
+}
+
+// Running returns how many operations are driven.
+func (l *Loop) Running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running)
+}
+
+// Close stops all timers, lets running ticks end until the context does, and then
+// cancels them. The operations go on when the store is opened again.
+func (l *Loop) Close(ctx context.Context) {
+	l.shut()
+	stop := context.AfterFunc(ctx, l.cancel)
+	defer stop()
+	l.ticks.Wait()
+	l.cancel()
+}
+
+func (l *Loop) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.closed = true
+	close(l.stopping)
+	for _, e := range l.running {
+		e.timer.Stop()
+	}
+	clear(l.running)
+}
