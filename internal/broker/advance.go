@@ -44,7 +44,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 		}
 		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
 			b.unreachable(ctx, rec, d.Effect, err)
-			return Step{Wait: max(t.Wait, retryIn(err))}, nil
+			return Step{Wait: b.spread(max(t.Wait, retryIn(err)), rec)}, nil
 		}
 	}
 	return Step{Wait: t.Wait}, nil

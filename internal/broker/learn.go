@@ -49,6 +49,9 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 		if err != nil && job.State != lifecycle.JobUnclear {
 			return err
 		}
+		if err != nil {
+			t.Wait = b.spread(max(t.Wait, retryIn(err)), rec)
+		}
 		t.Job = &job
 		return nil
 	}

@@ -21,15 +21,19 @@ func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	if err := b.note(ctx, rec, t, e, answer); err != nil {
 		return Step{}, err
 	}
-	return Step{Wait: afterCall(t.Wait, answer)}, nil
+	return Step{Wait: b.afterCall(rec, t.Wait, answer)}, nil
 }
 
 // afterCall: a name that is taken is looked at once; a limiter is obeyed.
-func afterCall(wait time.Duration, a Answer) time.Duration {
-	if a.Reply == lifecycle.ReplyTaken {
+func (b *Broker) afterCall(rec Record, wait time.Duration, a Answer) time.Duration {
+	switch a.Reply {
+	case lifecycle.ReplyTaken:
 		return 0
+	case lifecycle.ReplyBusy, lifecycle.ReplyUnknown:
+		return b.spread(max(wait, a.RetryAfter), rec)
+	default:
+		return max(wait, a.RetryAfter)
 	}
-	return max(wait, a.RetryAfter)
 }
 
 func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answer, error) {
