@@ -91,11 +91,14 @@ func simFaults(prefix string, o wire.SimOptions) []string {
 	}
 	for name, d := range map[string]time.Duration{
 		"job-delay": o.JobDelay, "broker-delay": o.BrokerDelay,
-		"poll-interval": o.PollInterval, "broker-timeout": o.BrokerTimeout,
+		"poll-interval": o.PollInterval, "broker-timeout": o.BrokerTimeout, "rate-window": o.RateWindow,
 	} {
 		if d < 0 {
 			faults = append(faults, fmt.Sprintf("--%s%s %s is below zero; give a duration such as 50ms.", prefix, name, d))
 		}
+	}
+	if o.RateLimit < 0 {
+		faults = append(faults, fmt.Sprintf("--%srate-limit %d is below zero; give a number of requests, or 0 for no limit.", prefix, o.RateLimit))
 	}
 	slices.Sort(faults)
 	return faults
@@ -111,4 +114,8 @@ func addSim(cmd *cobra.Command, prefix string, o *wire.SimOptions) {
 	duration(&o.PollInterval, "poll-interval", "how often the Cloud Controller polls that broker")
 	duration(&o.BrokerTimeout, "broker-timeout", "how long the Cloud Controller waits for the backing broker's answer")
 	f.BoolVar(&o.Faithful, prefix+"faithful", false, "the real figures of a Cloud Controller: 5s, 60s, 60s")
+	f.BoolVar(&o.RecursiveDelete, prefix+"recursive-delete", false, "delete instances by the newer pipeline, which waits for their keys")
+	f.IntVar(&o.RateLimit, prefix+"rate-limit", 0, "requests of one login in each --"+prefix+"rate-window; above: 429 (0: no limit)")
+	duration(&o.RateWindow, "rate-window", "how long --"+prefix+"rate-limit counts")
+	f.BoolVar(&o.Korifi, prefix+"korifi", false, "answer as Korifi does where it differs from a classic Cloud Controller")
 }

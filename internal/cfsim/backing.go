@@ -17,6 +17,8 @@ const (
 	replyAccepted                // 202
 	replyRefused                 // an error with a message
 	replySilent                  // none
+	replyLater                   // not asked yet: ask again after the poll interval
+	replyNever                   // not asked, and never will be
 )
 
 type reply struct {
@@ -25,6 +27,14 @@ type reply struct {
 	message string
 	// whole tells that the message is not to be extended any more.
 	whole bool
+	// kind names a refusal that some operations treat in their own way.
+	kind string
+	// orphan tells that the refused request may have left something behind.
+	orphan bool
+	// own are errors of the job that take the place of the usual one.
+	own []cfError
+	// dashboard is what an instance gets, "" for nothing.
+	dashboard string
 }
 
 // pollState is what the backing broker says of an asynchronous operation.
@@ -34,22 +44,30 @@ const (
 	pollRunning pollState = iota
 	pollSucceeded
 	pollFailed
+	pollUnfetched // done, but what it made cannot be read
 )
 
 // backingBroker is the service broker behind the Cloud Controller. What it
-// does depends on the plan alone. It is guarded by the simulator's mutex.
+// does depends on the plan, unless the control has instructed it otherwise. It
+// is guarded by the simulator's mutex.
 type backingBroker struct {
 	delay   time.Duration
 	random  *randomness
 	calls   map[brokerCall]int
 	pending map[string]pendingOperation // by GUID of instance or binding
 	failed  map[string]bool             // instances whose first delete has failed
+
+	instructions    []*instruction
+	lastInstruction int
+	repeated        map[brokerCall]int // requests sent again while one runs (Korifi)
 }
 
 type pendingOperation struct {
-	fate  fate
-	word  string
-	ready time.Time
+	fate        fate
+	word        string
+	ready       time.Time
+	retry       time.Duration // how long the broker wants to be left alone
+	description string        // of a failure, "" for the usual one
 }
 
 func newBackingBroker(delay time.Duration, random *randomness) *backingBroker {
@@ -62,16 +80,21 @@ func (b *backingBroker) forget() {
 	b.calls = map[brokerCall]int{}
 	b.pending = map[string]pendingOperation{}
 	b.failed = map[string]bool{}
+	b.repeated = map[brokerCall]int{}
+	b.instructions = nil
 }
 
 // ask has the broker do what c says to the instance or binding with that GUID.
 func (b *backingBroker) ask(c brokerCall, fates map[string]fate, guid string) reply {
 	b.calls[c]++
+	if i := b.instructed(c); i != nil {
+		return b.obey(i, c, guid)
+	}
 	switch f := b.fateOf(fates[c.operation], guid); f {
 	case rejected:
 		return reply{outcome: replyRefused, message: "Service broker error: " + brokerWords(c.operation) + " is refused by this plan"}
 	case needsApp:
-		return reply{outcome: replyRefused, message: "This service supports generation of credentials through binding an application only."}
+		return reply{outcome: replyRefused, message: appRequired}
 	case timesOut:
 		return reply{outcome: replySilent}
 	case delayed, fails, stalls:
@@ -105,11 +128,23 @@ func (b *backingBroker) poll(guid string) (pollState, string) {
 		return pollRunning, ""
 	case known && p.fate == fails:
 		delete(b.pending, guid)
+		if p.description != "" {
+			return pollFailed, p.description
+		}
 		return pollFailed, brokerWords(p.word) + " fails with this plan"
+	case known && p.fate == unfetchable:
+		delete(b.pending, guid)
+		if p.description != "" {
+			return pollUnfetched, "Service broker error: " + p.description
+		}
+		return pollUnfetched, badResponse
 	}
 	delete(b.pending, guid)
 	return pollSucceeded, ""
 }
+
+// patience is how long the broker wants to be left alone before the next poll.
+func (b *backingBroker) patience(guid string) time.Duration { return b.pending[guid].retry }
 
 // forgetOperation drops what is known of an instance or binding that is gone.
 func (b *backingBroker) forgetOperation(guid string) {

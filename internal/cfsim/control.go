@@ -26,11 +26,23 @@ func (s *Simulator) controlMux() *http.ServeMux {
 	handle("POST "+controlPrefix+"/faults", s.addFault)
 	handle("GET "+controlPrefix+"/faults", s.listFaults)
 	handle("DELETE "+controlPrefix+"/faults", s.clearFaults)
+	handle("GET "+controlPrefix+"/pages", s.listPages)
 	handle("POST "+controlPrefix+"/reset", s.reset)
 	handle("POST "+controlPrefix+"/tokens/expire", s.expireTokens)
 	handle("POST "+controlPrefix+"/marketplace", s.changeMarketplace)
 	handle("POST "+controlPrefix+"/instances", s.plantInstance)
 	handle("PATCH "+controlPrefix+"/instances/{guid}", s.forceInstance)
+	handle("PATCH "+controlPrefix+"/keys/{guid}", s.forceKey)
+	handle("POST "+controlPrefix+"/broker", s.instructBroker)
+	handle("GET "+controlPrefix+"/broker", s.listInstructions)
+	handle("DELETE "+controlPrefix+"/broker", s.clearInstructions)
+	handle("POST "+controlPrefix+"/conditions", s.changeConditions)
+	handle("GET "+controlPrefix+"/conditions", s.getConditions)
+	handle("DELETE "+controlPrefix+"/conditions", s.clearConditions)
+	handle("POST "+controlPrefix+"/clock", s.runClock)
+	handle("POST "+controlPrefix+"/workers", s.holdWorkers)
+	handle("DELETE "+controlPrefix+"/jobs/{guid}", s.dropJob)
+	handle("DELETE "+controlPrefix+"/spaces/{org}/{space}", s.vanishSpace)
 	handle(controlPrefix+"/", func(r *http.Request) (any, error) {
 		return nil, refusedControl(http.StatusNotFound, "The control does not know %s %s.", r.Method, r.URL.Path)
 	})
@@ -90,10 +102,30 @@ func (s *Simulator) reset(*http.Request) (any, error) {
 	s.backing.forget()
 	s.counts = map[string]int{}
 	s.faults.active = nil
+	s.conditions = noConditions()
+	s.held = false
+	clear(s.limiter.windows)
 	return struct{}{}, nil
 }
 
-func (s *Simulator) expireTokens(*http.Request) (any, error) {
-	s.tokens.expireAll()
+// expireTokens takes an optional {"kind":"access"|"refresh"}; without one both
+// kinds are refused from now on.
+func (s *Simulator) expireTokens(r *http.Request) (any, error) {
+	var which struct {
+		Kind tokenKind `json:"kind"`
+	}
+	if r.ContentLength != 0 {
+		if err := readControl(r, &which); err != nil {
+			return nil, err
+		}
+	}
+	switch which.Kind {
+	case "":
+		s.tokens.expire(accessToken, refreshToken)
+	case accessToken, refreshToken:
+		s.tokens.expire(which.Kind)
+	default:
+		return nil, refusedControl(http.StatusBadRequest, "The kind of a token is access or refresh, not %q.", which.Kind)
+	}
 	return struct{}{}, nil
 }

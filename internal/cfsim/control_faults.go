@@ -11,6 +11,9 @@ func (s *Simulator) addFault(r *http.Request) (any, error) {
 	if err := readControl(r, &f); err != nil {
 		return nil, err
 	}
+	if f.Page != "" && f.Action == "" {
+		f.Action = faultRespond
+	}
 	if err := f.check(); err != nil {
 		return nil, err
 	}
@@ -36,6 +39,11 @@ func (f *fault) check() error {
 		return bad("The times and delay_ms of a fault cannot be negative.")
 	case f.Action == faultRespond && (f.Status < 200 || f.Status > 599):
 		return bad("The status of a fault is between 200 and 599, not %d.", f.Status)
+	case f.Page != "" && (f.Action != faultRespond || f.Body != ""):
+		return bad("A page is all that a fault responds with; only headers may be added.")
+	}
+	if _, known := pageNamed(f.Page); !known && f.Page != "" {
+		return bad("There is no page %q; GET %s/pages lists them.", f.Page, controlPrefix)
 	}
 	return nil
 }
@@ -59,4 +67,19 @@ func (s *Simulator) clearFaults(*http.Request) (any, error) {
 	defer s.mu.Unlock()
 	s.faults.active = nil
 	return struct{}{}, nil
+}
+
+// pageView is a page as the control lists it.
+type pageView struct {
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+}
+
+func (s *Simulator) listPages(*http.Request) (any, error) {
+	list := map[string]pageView{}
+	for name, p := range pages() {
+		list[name] = pageView{p.status, p.headers, p.body}
+	}
+	return list, nil
 }

@@ -8,9 +8,16 @@ import (
 // jobGone is what the control calls a job that can no longer be found.
 const jobGone = "gone"
 
+// workerDead is what the control calls a worker that will do no more.
+const workerDead = "dead"
+
 type forcedState struct {
 	LastOperation *plantedOperation `json:"last_operation"`
 	Job           *string           `json:"job"`
+	// Worker may be "dead": the job stays in its state for ever.
+	Worker string `json:"worker"`
+	// SharedWith are spaces, "ORG/SPACE", that an instance is shared with.
+	SharedWith *[]string `json:"shared_with"`
 }
 
 // forceInstance puts a row and its latest job into a state that a real Cloud
@@ -29,63 +36,104 @@ func (s *Simulator) forceInstance(r *http.Request) (any, error) {
 	if row == nil {
 		return nil, refusedControl(http.StatusNotFound, "There is no instance %q.", r.PathValue("guid"))
 	}
-	if err := forced.check(row); err != nil {
+	if err := forced.check(row.name, row.job); err != nil {
 		return nil, err
+	}
+	if forced.SharedWith != nil {
+		if err := s.share(row, *forced.SharedWith); err != nil {
+			return nil, err
+		}
 	}
 	if forced.LastOperation != nil {
 		row.forced++
 		s.backing.forgetOperation(row.guid)
 		s.onInstance(row).mark(forced.LastOperation.Type, forced.LastOperation.State, forced.LastOperation.Description)
 	}
-	if forced.Job != nil {
-		s.forceJob(row, *forced.Job)
-	}
+	row.job = s.forceJob(row.job, forced, row.last.description)
 	return map[string]string{"guid": row.guid}, nil
 }
 
-func (f forcedState) check(row *instance) error {
-	if f.LastOperation == nil && f.Job == nil {
-		return refusedControl(http.StatusBadRequest, "Neither last_operation nor job is given.")
+// forceKey does the same to a key.
+func (s *Simulator) forceKey(r *http.Request) (any, error) {
+	var forced forcedState
+	if err := readControl(r, &forced); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := s.world.keys[r.PathValue("guid")]
+	if row == nil {
+		return nil, refusedControl(http.StatusNotFound, "There is no key %q.", r.PathValue("guid"))
+	}
+	if forced.SharedWith != nil {
+		return nil, refusedControl(http.StatusBadRequest, "A key cannot be shared.")
+	}
+	if err := forced.check(row.name, row.job); err != nil {
+		return nil, err
+	}
+	if forced.LastOperation != nil {
+		row.forced++
+		s.backing.forgetOperation(row.guid)
+		s.onKey(row).mark(forced.LastOperation.Type, forced.LastOperation.State, forced.LastOperation.Description)
+	}
+	row.job = s.forceJob(row.job, forced, row.last.description)
+	return map[string]string{"guid": row.guid}, nil
+}
+
+// check says what is wrong with the state, in a sentence; name and j are the
+// row's.
+func (f forcedState) check(name string, j *job) error {
+	if f.LastOperation == nil && f.Job == nil && f.Worker == "" && f.SharedWith == nil {
+		return refusedControl(http.StatusBadRequest, "Neither last_operation nor job is given, nor worker, nor shared_with.")
 	}
 	if f.LastOperation != nil {
 		if err := f.LastOperation.check(); err != nil {
 			return err
 		}
 	}
-	if f.Job == nil {
-		return nil
+	if f.Worker != "" && f.Worker != workerDead {
+		return refusedControl(http.StatusBadRequest, "A worker can be made dead, not %q.", f.Worker)
 	}
-	if !slices.Contains([]string{jobProcessing, jobPolling, jobComplete, jobFailed, jobGone}, *f.Job) {
+	states := []string{jobProcessing, jobPolling, jobComplete, jobFailed, jobGone}
+	if f.Job != nil && !slices.Contains(states, *f.Job) {
 		return refusedControl(http.StatusBadRequest, "A job is PROCESSING, POLLING, COMPLETE, FAILED or gone, not %q.", *f.Job)
 	}
-	if row.job == nil && *f.Job != jobGone {
-		return refusedControl(http.StatusConflict, "The instance %q has no job.", row.name)
+	if j == nil && (f.Worker != "" || f.Job != nil && *f.Job != jobGone) {
+		return refusedControl(http.StatusConflict, "%q has no job.", name)
 	}
 	return nil
 }
 
-func (s *Simulator) forceJob(row *instance, state string) {
-	j := row.job
+// forceJob changes a row's latest job and returns what is then the latest.
+// reason is the row's own for having failed.
+func (s *Simulator) forceJob(j *job, f forcedState, reason string) *job {
 	if j == nil {
-		return // gone already
+		return nil // gone already
+	}
+	if f.Worker == workerDead {
+		j.dead = true
+	}
+	if f.Job == nil {
+		return j
 	}
 	j.pinned = false
-	switch state {
+	switch *f.Job {
 	case jobGone:
 		delete(s.world.jobs, j.guid)
-		row.job = nil
+		j.pinned = true
+		return nil
 	case jobFailed:
-		reason := row.last.description
 		if reason == "" {
 			reason = "The job was made to fail."
 		}
 		j.set(jobFailed, s.options.Now(), unableTo(forcedVerb(j), reason))
 		j.dead = true
 	default:
-		j.set(state, s.options.Now())
-		j.dead = j.dead || state == jobComplete
+		j.set(*f.Job, s.options.Now())
+		j.dead = j.dead || *f.Job == jobComplete
 	}
 	j.pinned = true
+	return j
 }
 
 // forcedVerb is what a failed job could not do.
@@ -95,6 +143,10 @@ func forcedVerb(j *job) string {
 		return "update"
 	case jobDeleteInstance:
 		return "delete"
+	case jobCreateKey:
+		return "bind"
+	case jobDeleteKey:
+		return "unbind"
 	default:
 		return "provision"
 	}

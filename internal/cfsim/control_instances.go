@@ -14,7 +14,11 @@ type plantedOperation struct {
 	Description string `json:"description"`
 }
 
+// check lets an empty operation pass: old rows have none.
 func (p plantedOperation) check() error {
+	if p == (plantedOperation{}) {
+		return nil
+	}
 	kinds := []string{kindCreate, kindUpdate, kindDelete}
 	states := []string{stateInitial, stateInProgress, stateSucceeded, stateFailed}
 	if !slices.Contains(kinds, p.Type) {
@@ -64,11 +68,24 @@ func (s *Simulator) plantInstance(r *http.Request) (any, error) {
 	if err := s.checkPlanted(planted, o, p); err != nil {
 		return nil, err
 	}
-	sp := s.world.spaceNamed(o, planted.Space)
-	if sp == nil {
-		sp = s.world.addSpace(o, planted.Space, s.options.Now())
+	sp, err := s.spaceAt(planted.Org + "/" + planted.Space)
+	if err != nil {
+		return nil, err
 	}
 	return map[string]string{"guid": s.plant(planted, sp, p).guid}, nil
+}
+
+// spaceAt returns a space by "ORG/SPACE", which is made when it is missing.
+func (s *Simulator) spaceAt(place string) (*space, error) {
+	org, name, _ := strings.Cut(place, "/")
+	o := s.world.organizationNamed(org)
+	if o == nil || name == "" {
+		return nil, refusedControl(http.StatusBadRequest, "There is no place %q; places are ORG/SPACE.", place)
+	}
+	if sp := s.world.spaceNamed(o, name); sp != nil {
+		return sp, nil
+	}
+	return s.world.addSpace(o, name, s.options.Now()), nil
 }
 
 func (s *Simulator) checkPlanted(planted plantedInstance, o *organization, p *plan) error {

@@ -1,12 +1,22 @@
 package cfsim
 
-import "net/http"
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
 
 type marketplaceChange struct {
 	Hide        []string          `json:"hide"`
 	Show        []string          `json:"show"`
 	Reregister  bool              `json:"reregister"`
 	Maintenance map[string]string `json:"maintenance"`
+	// Paid and Free say whether plans cost something.
+	Paid []string `json:"paid"`
+	Free []string `json:"free"`
+	// VisibleIn names the organizations that see a plan; none for an empty
+	// list, all for null.
+	VisibleIn map[string][]string `json:"visible_in"`
 }
 
 // changeMarketplace does all that is asked for or nothing. Plans are named
@@ -34,11 +44,20 @@ func (s *Simulator) changeMarketplace(r *http.Request) (any, error) {
 	for name, version := range change.Maintenance {
 		market.plan(name).spec.version = version
 	}
+	for _, name := range change.Paid {
+		market.plan(name).paid = true
+	}
+	for _, name := range change.Free {
+		market.plan(name).paid = false
+	}
+	for name, orgs := range change.VisibleIn {
+		market.plan(name).orgs = orgs
+	}
 	return struct{}{}, nil
 }
 
 func (m *marketplace) check(change marketplaceChange) error {
-	names := append(append([]string{}, change.Hide...), change.Show...)
+	names := slices.Concat(change.Hide, change.Show, change.Paid, change.Free, slices.Collect(maps.Keys(change.VisibleIn)))
 	for name, version := range change.Maintenance {
 		names = append(names, name)
 		if !semanticVersion.MatchString(version) {

@@ -47,6 +47,7 @@ type stateCall struct {
 	Binding   string `json:"binding"`
 	Operation string `json:"operation"`
 	Count     int    `json:"count"`
+	Repeated  int    `json:"repeated,omitempty"` // sent again while one was running (Korifi)
 }
 
 func (l lastOperation) summary() stateOperation {
@@ -64,7 +65,7 @@ func (s *Simulator) writeState(w http.ResponseWriter, _ *http.Request) {
 	requests := maps.Clone(s.counts)
 	calls := make([]stateCall, 0, len(s.backing.calls))
 	for c, n := range s.backing.calls {
-		calls = append(calls, stateCall{c.org, c.instance, c.binding, c.operation, n})
+		calls = append(calls, stateCall{c.org, c.instance, c.binding, c.operation, n, s.backing.repeated[c]})
 	}
 	s.mu.Unlock()
 	slices.SortFunc(calls, func(a, b stateCall) int {

@@ -9,10 +9,14 @@
 // nothing that can be seen until the backing broker was asked, names are
 // unique for each space, and the error texts are the real ones.
 //
+// With Options.Korifi it answers as Korifi does instead.
+//
 // Everything lives in memory and ends with the process. Tests steer it through
-// /__sim: what happened so far, faults on the wire, a changing marketplace,
-// instances of somebody else, states that a Cloud Controller only reaches by
-// accident.
+// /__sim: what happened so far, faults on the wire, what the backing broker
+// answers, quotas and permissions, a changing marketplace, instances of somebody
+// else, held workers, clean-up clocks, states that a Cloud Controller only
+// reaches by accident. docs/simulator.md lists the calls, and how to stage each
+// known race.
 //
 // # Routes
 //

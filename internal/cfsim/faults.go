@@ -30,6 +30,7 @@ type fault struct {
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"headers"`
 	Body    string            `json:"body"`
+	Page    string            `json:"page"` // in place of status, headers and body
 	Hits    int               `json:"hits"`
 }
 
@@ -89,22 +90,25 @@ func (s *Simulator) throughFaults(c *call, pattern string, handle func() *answer
 		if f.Action == faultDelay {
 			return handle()
 		}
-		return f.strike()
+		return f.strike(c.request)
 	}
 	result := handle()
 	s.hold(f.DelayMS)
 	if f.Action == faultDelay {
 		return result
 	}
-	return f.strike()
+	return f.strike(c.request)
 }
 
 // strike gives the fault's own answer, or none.
-func (f *fault) strike() *answer {
+func (f *fault) strike(r *http.Request) *answer {
 	if f.Action == faultDrop {
 		panic(http.ErrAbortHandler) // the way to tell net/http to close the connection
 	}
 	a := newAnswer(f.Status, "", []byte(f.Body))
+	if p, named := pageNamed(f.Page); named {
+		a = p.answer(r)
+	}
 	for name, value := range f.Headers {
 		a.header.Set(name, value)
 	}

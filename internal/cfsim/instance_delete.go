@@ -3,7 +3,8 @@ package cfsim
 import "net/http"
 
 // deleteInstance queues a job and shows nothing of it: the row stays as it was
-// until a worker has asked the backing broker.
+// until a worker has asked the backing broker. With the newer pipeline a second
+// delete gets the job of the first.
 func (s *Simulator) deleteInstance(c *call) (*answer, error) {
 	if err := c.allow("purge"); err != nil {
 		return nil, err
@@ -14,18 +15,25 @@ func (s *Simulator) deleteInstance(c *call) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	row := s.world.instances.get(c.guid)
-	if row == nil {
-		return nil, notFound("Service instance")
+	row, err := s.instanceToChange(c)
+	if err != nil {
+		return nil, err
 	}
 	if purge != nil && *purge {
+		if !s.administrator(c) {
+			return nil, notAuthorized()
+		}
 		s.dropInstance(row)
 		return newAnswer(http.StatusNoContent, "", nil), nil
+	}
+	if s.options.RecursiveDelete && row.deletion != nil && !row.deletion.over() {
+		return jobAnswer(c.base, row.deletion), nil
 	}
 	if row.last.running() && !row.last.is(kindCreate, stateInProgress) {
 		return nil, unprocessable("There is an operation in progress for the service instance.")
 	}
 	row.job = s.newJob(jobDeleteInstance, row.guid)
-	s.queue(row.job, &deprovisioning{s.onInstance(row)})
+	row.deletion = row.job
+	s.queue(row.job, s.deletion(row, row.job))
 	return jobAnswer(c.base, row.job), nil
 }

@@ -1,10 +1,12 @@
 package cfsim
 
+import "slices"
+
 func (s *Simulator) listInstances(c *call) (*answer, error) {
 	rules := instanceListFields()
-	params := append([]string{"names", "guids", "type", "space_guids", "organization_guids", "service_plan_guids", "service_plan_names",
-		"label_selector", "page", "per_page", "order_by"}, rules.params()...)
-	if err := c.allow(params...); err != nil {
+	params := slices.Concat([]string{"names", "guids", "type", "space_guids", "organization_guids", "service_plan_guids", "service_plan_names",
+		"label_selector", "page", "per_page", "order_by"}, rules.params(), timeParams())
+	if err := c.allow(c.without(params, "organization_guids", "service_plan_names")...); err != nil {
 		return nil, err
 	}
 	asked, err := c.fields(rules)
@@ -18,7 +20,7 @@ func (s *Simulator) listInstances(c *call) (*answer, error) {
 	s.mu.Lock()
 	var found []*instance
 	for _, i := range s.world.instances.candidates(c.wanted("names"), c.wanted("guids")) {
-		if wanted(i) {
+		if s.readable(c) && wanted(i) {
 			found = append(found, i)
 		}
 	}
@@ -38,6 +40,10 @@ func (c *call) instanceFilter() (func(*instance) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	inTime, err := c.timeFilter()
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range kinds {
 		if kind != "managed" && kind != "user-provided" {
 			return nil, badQuery("Type must be one of 'managed', 'user-provided'")
@@ -45,7 +51,7 @@ func (c *call) instanceFilter() (func(*instance) bool, error) {
 	}
 	return func(i *instance) bool {
 		return passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
-			passes(spaces, i.space.guid) && passes(orgs, i.space.organization.guid) &&
+			i.inPlaces(spaces, orgs) && inTime(i.created, i.updated) &&
 			passes(plans, i.plan.guid) && passes(planNames, i.plan.spec.name) &&
 			labels.matches(i.metadata.Labels)
 	}, nil

@@ -69,9 +69,9 @@ func (m *message) maintenance() *string {
 func (s *Simulator) updateInstance(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	row := s.world.instances.get(c.guid)
-	if row == nil {
-		return nil, notFound("Service instance")
+	row, err := s.instanceToChange(c)
+	if err != nil {
+		return nil, err
 	}
 	u, err := c.updateRequest()
 	if err != nil {
@@ -129,6 +129,9 @@ func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
 			// The real one does not expect this error of its database either.
 			return errNameTooLong
 		}
+		if *u.name != row.name && len(row.sharedWith) > 0 {
+			return unprocessable("Service instances that have been shared cannot be renamed")
+		}
 		if other := s.world.instances.named(row.space, *u.name); other != nil && other != row {
 			return unprocessable("The service instance name is taken: " + *u.name)
 		}
@@ -150,7 +153,7 @@ func (s *Simulator) checkPlanChange(row *instance, u *updateRequest) error {
 	if u.planGUID == "" || u.planGUID == row.plan.guid {
 		return nil
 	}
-	p, err := s.usablePlan(u.planGUID)
+	p, err := s.usablePlan(u.planGUID, row.space)
 	if err != nil {
 		return err
 	}
@@ -164,7 +167,7 @@ func (s *Simulator) checkPlanChange(row *instance, u *updateRequest) error {
 		return unprocessable("The service plan is invalid: cannot switch to non-bindable plan when service bindings exist")
 	}
 	u.plan = p
-	return nil
+	return s.checkPaid(row.space, p)
 }
 
 func checkMaintenance(row *instance, u *updateRequest) error {

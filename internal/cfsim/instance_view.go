@@ -8,11 +8,11 @@ type instanceView struct {
 	UpdatedAt        string            `json:"updated_at"`
 	Name             string            `json:"name"`
 	Tags             []string          `json:"tags"`
-	LastOperation    lastOperationView `json:"last_operation"`
+	LastOperation    any               `json:"last_operation"`
 	Type             string            `json:"type"`
-	MaintenanceInfo  maintenanceView   `json:"maintenance_info"`
+	MaintenanceInfo  any               `json:"maintenance_info"`
 	UpgradeAvailable bool              `json:"upgrade_available"`
-	DashboardURL     *string           `json:"dashboard_url"`
+	DashboardURL     any               `json:"dashboard_url,omitempty"` // a *string that may be null, or not there at all
 	Relationships    instanceRelations `json:"relationships"`
 	Metadata         metadata          `json:"metadata"`
 	Links            instanceLinks     `json:"links"`
@@ -35,10 +35,10 @@ type instanceLinks struct {
 
 func (c *call) instanceView(i *instance) instanceView {
 	self := c.base + "/v3/service_instances/" + i.guid
-	return instanceView{
+	v := instanceView{
 		GUID: i.guid, CreatedAt: timestamp(i.created), UpdatedAt: timestamp(i.updated),
-		Name: i.name, Tags: orNone(i.tags), LastOperation: i.last.view(), Type: "managed",
-		MaintenanceInfo:  maintenanceOf(i.maintenance),
+		Name: i.name, Tags: orNone(i.tags), LastOperation: c.lastOperation(i.last), Type: "managed",
+		MaintenanceInfo:  c.maintenanceOf(i.maintenance),
 		UpgradeAvailable: i.plan.spec.version != "" && i.plan.spec.version != i.maintenance,
 		Relationships:    instanceRelations{related(i.space.guid), related(i.plan.guid)},
 		Metadata:         i.metadata,
@@ -52,6 +52,10 @@ func (c *call) instanceView(i *instance) instanceView {
 			SharedSpaces:              link{Href: self + "/relationships/shared_spaces"},
 		},
 	}
+	if !c.korifi {
+		v.DashboardURL = i.dashboard
+	}
+	return v
 }
 
 func (s *Simulator) getInstance(c *call) (*answer, error) {
@@ -65,9 +69,9 @@ func (s *Simulator) getInstance(c *call) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.world.instances.get(c.guid)
-	if i == nil {
-		return nil, notFound("Service instance")
+	i, err := s.instance(c)
+	if err != nil {
+		return nil, err
 	}
 	body := struct {
 		instanceView
@@ -83,9 +87,11 @@ func (s *Simulator) getInstance(c *call) (*answer, error) {
 func (s *Simulator) getInstanceParameters(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.world.instances.get(c.guid)
+	i, err := s.instance(c)
 	switch {
-	case i == nil || i.last.is(kindCreate, stateFailed):
+	case err != nil:
+		return nil, err
+	case i.last.is(kindCreate, stateFailed):
 		return nil, notFound("Service instance")
 	case !i.plan.offering.spec.retrievable:
 		return nil, failure(http.StatusBadRequest, 120004, "CF-ServiceFetchInstanceParametersNotSupported", "This service does not support fetching service instance parameters.")

@@ -24,6 +24,10 @@ type instance struct {
 	keys        []*key
 	job         *job // the latest, nil when it has none or the job is gone
 	forced      int  // how often the control set its state
+	dashboard   *string
+	deletion    *job      // of the latest delete
+	deleted     time.Time // when a delete was asked for (Korifi)
+	sharedWith  []*space
 }
 
 func (i *instance) sortKeys() sortKeys { return sortKeys{i.name, i.updated} }
@@ -58,7 +62,20 @@ func newInstanceTable() instanceTable {
 func (t *instanceTable) get(guid string) *instance { return t.byGUID[guid] }
 
 func (t *instanceTable) named(sp *space, name string) *instance {
-	return t.taken[instanceName{sp, name}]
+	if i := t.taken[instanceName{sp, name}]; i != nil {
+		return i
+	}
+	return t.sharedInto(sp, name)
+}
+
+// sharedInto returns an instance of another space that is shared with sp.
+func (t *instanceTable) sharedInto(sp *space, name string) *instance {
+	for _, i := range t.byName[name] {
+		if slices.Contains(i.sharedWith, sp) {
+			return i
+		}
+	}
+	return nil
 }
 
 func (t *instanceTable) add(i *instance) {

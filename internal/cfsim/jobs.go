@@ -39,8 +39,12 @@ type job struct {
 	created   time.Time
 	updated   time.Time
 	pinned    bool // the control set the state
-	dead      bool // the control ended it
+	dead      bool // the control ended it, or its worker
+	warnings  []jobWarning
 }
+
+// over tells that nothing more comes of the job.
+func (j *job) over() bool { return j.dead || j.ended() }
 
 func (j *job) ended() bool { return j.state == jobComplete || j.state == jobFailed }
 
@@ -55,7 +59,11 @@ func (j *job) set(state string, at time.Time, errors ...cfError) {
 // newJob queues nothing yet; the caller holds s.mu.
 func (s *Simulator) newJob(operation, resource string) *job {
 	now := s.options.Now()
-	j := &job{guid: s.random.guid(), operation: operation, resource: resource, state: jobProcessing, created: now, updated: now}
+	guid := s.random.guid()
+	if s.options.Korifi {
+		guid = korifiJobID(operation, resource)
+	}
+	j := &job{guid: guid, operation: operation, resource: resource, state: jobProcessing, created: now, updated: now}
 	s.world.sweepJobs(now)
 	s.world.jobs[j.guid] = j
 	return j
@@ -117,7 +125,7 @@ func (s *Simulator) getJob(c *call) (*answer, error) {
 	}
 	v := jobView{
 		GUID: j.guid, CreatedAt: timestamp(j.created), UpdatedAt: timestamp(j.updated),
-		Operation: j.operation, State: j.state, Errors: append([]cfError{}, j.errors...), Warnings: []jobWarning{},
+		Operation: j.operation, State: j.state, Errors: append([]cfError{}, j.errors...), Warnings: append([]jobWarning{}, j.warnings...),
 		Links: map[string]link{"self": {Href: c.base + "/v3/jobs/" + j.guid}},
 	}
 	if s.world.exists(j) {

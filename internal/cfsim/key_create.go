@@ -8,7 +8,7 @@ type newKey struct {
 }
 
 func (c *call) newKey() (newKey, error) {
-	m, err := c.message("type", "name", "parameters", "metadata", "relationships")
+	m, err := c.message(c.without([]string{"type", "name", "parameters", "metadata", "relationships"}, "metadata")...)
 	if err != nil {
 		return newKey{}, err
 	}
@@ -35,8 +35,11 @@ func (s *Simulator) createKey(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := s.world.instances.get(n.instance)
-	if i == nil {
+	if i == nil || !s.readable(c) {
 		return nil, unprocessable("The service instance could not be found: '" + n.instance + "'")
+	}
+	if err := s.writable(c, i.space); err != nil {
+		return nil, err
 	}
 	if err := bindable(i, n.name); err != nil {
 		return nil, err
@@ -50,11 +53,14 @@ func (s *Simulator) createKey(c *call) (*answer, error) {
 		s.world.removeKey(old)
 		s.orphanKey(old)
 	}
+	if err := s.checkKeyQuota(i.space); err != nil {
+		return nil, err
+	}
 	k := s.addKey(i, n.name, lastOperation{kind: kindCreate, state: stateInitial, written: s.options.Now()})
 	k.metadata, k.parameters = marks, n.parameters
-	j := s.newJob(jobCreateKey, k.guid)
-	s.queue(j, &binding{keyWork{s, k}})
-	return jobAnswer(c.base, j), nil
+	k.job = s.newJob(jobCreateKey, k.guid)
+	s.queue(k.job, &binding{s.onKey(k)})
+	return jobAnswer(c.base, k.job), nil
 }
 
 // bindable tells whether an instance takes a key of that name.

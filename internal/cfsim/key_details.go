@@ -43,6 +43,9 @@ func (s *Simulator) getKeyDetails(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !s.developer(c, k.instance.space) {
+		return nil, notFound("Service credential binding") // those who may only read do not learn that it is there
+	}
 	return jsonAnswer(http.StatusOK, k.details())
 }
 
@@ -51,6 +54,9 @@ func (s *Simulator) finishedKey(c *call) (*key, error) {
 	k, err := s.key(c)
 	if err != nil {
 		return nil, err
+	}
+	if c.korifi && !k.last.is(kindCreate, stateSucceeded) {
+		return nil, errUnfinished
 	}
 	if !k.last.is(kindCreate, stateSucceeded) {
 		what := map[string]string{kindCreate: "Creation", kindUpdate: "Update", kindDelete: "Deletion"}[k.last.kind]

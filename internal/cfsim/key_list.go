@@ -6,9 +6,9 @@ import (
 )
 
 func (s *Simulator) listKeys(c *call) (*answer, error) {
-	err := c.allow("names", "guids", "type", "service_instance_guids", "service_instance_names", "service_plan_guids", "service_plan_names",
-		"service_offering_guids", "service_offering_names", "app_guids", "app_names", "label_selector", "include", "page", "per_page", "order_by")
-	if err != nil {
+	params := []string{"names", "guids", "type", "service_instance_guids", "service_instance_names", "service_plan_guids", "service_plan_names",
+		"service_offering_guids", "service_offering_names", "app_guids", "app_names", "label_selector", "include", "page", "per_page", "order_by"}
+	if err := c.allow(slices.Concat(params, timeParams())...); err != nil {
 		return nil, err
 	}
 	extra, err := c.includedInstances()
@@ -22,7 +22,7 @@ func (s *Simulator) listKeys(c *call) (*answer, error) {
 	s.mu.Lock()
 	var found []*key
 	for _, k := range s.world.keyCandidates(c.wanted("guids"), c.wanted("service_instance_guids"), c.wanted("service_instance_names")) {
-		if wanted(k) {
+		if s.readable(c) && wanted(k) {
 			found = append(found, k)
 		}
 	}
@@ -59,6 +59,10 @@ func (c *call) keyFilter() (func(*key) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	inTime, err := c.timeFilter()
+	if err != nil {
+		return nil, err
+	}
 	names, guids, kinds := c.wanted("names"), c.wanted("guids"), c.wanted("type")
 	instances, instanceNames := c.wanted("service_instance_guids"), c.wanted("service_instance_names")
 	plans, planNames := c.wanted("service_plan_guids"), c.wanted("service_plan_names")
@@ -75,13 +79,16 @@ func (c *call) keyFilter() (func(*key) bool, error) {
 			passes(instances, k.instance.guid) && passes(instanceNames, k.instance.name) &&
 			passes(plans, p.guid) && passes(planNames, p.spec.name) &&
 			passes(offerings, p.offering.guid) && passes(offeringNames, p.offering.spec.name) &&
-			labels.matches(k.metadata.Labels)
+			inTime(k.created, k.updated) && labels.matches(k.metadata.Labels)
 	}, nil
 }
 
 // includedInstances reads the include parameter of keys; the result is nil
 // when it is not set.
 func (c *call) includedInstances() (func([]*key) map[string]included, error) {
+	if c.korifi {
+		return nil, nil
+	}
 	instances := false
 	for _, name := range c.wanted("include") {
 		switch name {

@@ -20,7 +20,10 @@ type key struct {
 	created    time.Time
 	updated    time.Time
 	parameters json.RawMessage
-	password   string // the part of the credentials that is random; "" before there are any
+	password   string    // the part of the credentials that is random; "" before there are any
+	job        *job      // the latest, nil when it has none or the job is gone
+	forced     int       // how often the control set its state
+	deleted    time.Time // when a delete was asked for (Korifi)
 }
 
 func (k *key) sortKeys() sortKeys { return sortKeys{k.name, k.updated} }
@@ -57,15 +60,15 @@ func (i *instance) keyNamed(name string) *key {
 }
 
 type keyView struct {
-	GUID          string            `json:"guid"`
-	CreatedAt     string            `json:"created_at"`
-	UpdatedAt     string            `json:"updated_at"`
-	Name          string            `json:"name"`
-	Type          string            `json:"type"`
-	LastOperation lastOperationView `json:"last_operation"`
-	Metadata      metadata          `json:"metadata"`
-	Relationships map[string]toOne  `json:"relationships"`
-	Links         map[string]link   `json:"links"`
+	GUID          string           `json:"guid"`
+	CreatedAt     string           `json:"created_at"`
+	UpdatedAt     string           `json:"updated_at"`
+	Name          string           `json:"name"`
+	Type          string           `json:"type"`
+	LastOperation any              `json:"last_operation"`
+	Metadata      metadata         `json:"metadata"`
+	Relationships map[string]toOne `json:"relationships"`
+	Links         map[string]link  `json:"links"`
 }
 
 func (c *call) keyView(k *key) keyView {
@@ -85,7 +88,7 @@ func (c *call) keyView(k *key) keyView {
 
 // key returns the row of a call; the caller holds s.mu.
 func (s *Simulator) key(c *call) (*key, error) {
-	if k := s.world.keys[c.guid]; k != nil {
+	if k := s.world.keys[c.guid]; k != nil && s.readable(c) {
 		return k, nil
 	}
 	return nil, notFound("Service credential binding")
@@ -118,7 +121,7 @@ func (s *Simulator) getKey(c *call) (*answer, error) {
 func (s *Simulator) updateKey(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, err := s.key(c)
+	k, err := s.keyToChange(c)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +151,7 @@ func (s *Simulator) deleteKey(c *call) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, err := s.key(c)
+	k, err := s.keyToChange(c)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +161,7 @@ func (s *Simulator) deleteKey(c *call) (*answer, error) {
 	case k.instance.last.running():
 		return nil, unprocessable("There is an operation in progress for the service instance.")
 	}
-	j := s.newJob(jobDeleteKey, k.guid)
-	s.queue(j, &unbinding{keyWork{s, k}})
-	return jobAnswer(c.base, j), nil
+	k.job = s.newJob(jobDeleteKey, k.guid)
+	s.queue(k.job, &unbinding{s.onKey(k)})
+	return jobAnswer(c.base, k.job), nil
 }

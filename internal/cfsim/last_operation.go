@@ -26,12 +26,24 @@ func (l lastOperation) is(kind, state string) bool { return l.kind == kind && l.
 // running tells whether an operation is under way.
 func (l lastOperation) running() bool { return l.state == stateInitial || l.state == stateInProgress }
 
+// blank tells that there was no operation yet, or none that is known.
+func (l lastOperation) blank() bool { return l.kind == "" }
+
 type lastOperationView struct {
 	Type        string  `json:"type"`
 	State       string  `json:"state"`
 	Description *string `json:"description"`
 	UpdatedAt   string  `json:"updated_at"`
 	CreatedAt   string  `json:"created_at"`
+}
+
+// lastOperation is what the API shows of one. A Cloud Controller has nothing
+// to show where there was none; Korifi shows empty words.
+func (c *call) lastOperation(l lastOperation) any {
+	if l.blank() && !c.korifi {
+		return struct{}{}
+	}
+	return l.view()
 }
 
 func (l lastOperation) view() lastOperationView {

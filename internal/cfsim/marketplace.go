@@ -4,14 +4,15 @@ package cfsim
 type fate int
 
 const (
-	atOnce    fate = iota // done when it answers
-	delayed               // 202, done after the broker's delay
-	rejected              // 400 with a description
-	fails                 // 202, failed after the broker's delay
-	stalls                // 202, in progress for ever
-	timesOut              // no answer
-	failsOnce             // as fails, the next time as atOnce
-	needsApp              // 422 RequiresApp
+	atOnce      fate = iota // done when it answers
+	delayed                 // 202, done after the broker's delay
+	rejected                // 400 with a description
+	fails                   // 202, failed after the broker's delay
+	stalls                  // 202, in progress for ever
+	timesOut                // no answer
+	failsOnce               // as fails, the next time as atOnce
+	needsApp                // 422 RequiresApp
+	unfetchable             // 202, done after the broker's delay, but cannot be read
 )
 
 // What a backing broker is asked to do, in the words of broker_calls.

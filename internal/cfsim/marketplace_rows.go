@@ -20,7 +20,9 @@ type plan struct {
 	guid      string
 	catalogID string
 	hidden    bool
-	instances int // how many have this plan
+	paid      bool
+	orgs      []string // that see it; nil is everybody, empty nobody but operators
+	instances int      // how many have this plan
 }
 
 func (o *offering) sortKeys() sortKeys { return sortKeys{name: o.spec.name} }

@@ -26,6 +26,9 @@ func (c *call) message(allowed ...string) (*message, error) {
 			unknown = append(unknown, "'"+name+"'")
 		}
 	}
+	if unknown != nil && c.korifi {
+		return nil, unprocessable("invalid request body: json: unknown field " + strings.ReplaceAll(unknown[0], "'", `"`))
+	}
 	if unknown != nil {
 		m.refuse("Unknown field(s): " + strings.Join(unknown, ", "))
 	}

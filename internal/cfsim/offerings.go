@@ -70,9 +70,10 @@ func orNone(list []string) []string {
 }
 
 func (s *Simulator) listOfferings(c *call) (*answer, error) {
-	err := c.allow("names", "guids", "broker_catalog_ids", "service_broker_guids", "service_broker_names", "space_guids", "organization_guids",
-		"available", "label_selector", "fields[service_broker]", "page", "per_page", "order_by")
-	if err != nil {
+	params := []string{"names", "guids", "broker_catalog_ids", "service_broker_guids", "service_broker_names", "space_guids", "organization_guids",
+		"available", "label_selector", "fields[service_broker]", "page", "per_page", "order_by"}
+	refused := []string{"guids", "broker_catalog_ids", "service_broker_guids", "space_guids", "organization_guids", "available", "label_selector"}
+	if err := c.allow(c.without(params, refused...)...); err != nil {
 		return nil, err
 	}
 	extra, err := includedBroker[*offering](c, "service_broker")
@@ -98,8 +99,8 @@ func (s *Simulator) listOfferings(c *call) (*answer, error) {
 	return list.answer()
 }
 
-// offeringFilter reads the filters of the list. Everything is public, so that
-// those for spaces and organizations only ask whether the place exists.
+// offeringFilter reads the filters of the list. An offering is seen where one
+// of its plans is.
 func (s *Simulator) offeringFilter(c *call) (func(*offering) bool, error) {
 	names, guids, ids := c.wanted("names"), c.wanted("guids"), c.wanted("broker_catalog_ids")
 	available, err := c.flag("available")
@@ -113,21 +114,13 @@ func (s *Simulator) offeringFilter(c *call) (func(*offering) bool, error) {
 	return func(o *offering) bool {
 		return passes(names, o.spec.name) && passes(guids, o.guid) && passes(ids, o.catalogID) &&
 			(available == nil || *available == o.active()) && labels.matches(nil) &&
-			c.ofBroker() && s.visibleWhere(c)
+			c.ofBroker() && slices.ContainsFunc(o.plans, func(p *plan) bool { return p.listed() && s.shown(c, p) && s.visibleWhere(c, p) })
 	}, nil
 }
 
 // ofBroker applies the filters by service broker.
 func (c *call) ofBroker() bool {
 	return passes(c.wanted("service_broker_guids"), brokerGUID()) && passes(c.wanted("service_broker_names"), brokerName)
-}
-
-// visibleWhere applies the filters by space and organization to what is public.
-func (s *Simulator) visibleWhere(c *call) bool {
-	spaces, orgs := c.wanted("space_guids"), c.wanted("organization_guids")
-	knownSpace := func(guid string) bool { return s.world.spaceByGUID[guid] != nil }
-	knownOrg := func(guid string) bool { return s.world.organization(guid) != nil }
-	return (spaces == nil || slices.ContainsFunc(spaces, knownSpace)) && (orgs == nil || slices.ContainsFunc(orgs, knownOrg))
 }
 
 func (s *Simulator) getOffering(c *call) (*answer, error) {

@@ -58,6 +58,14 @@ func (w *world) organization(guid string) *organization {
 	return nil
 }
 
+func (s *Simulator) organizationView(c *call) func(*organization) organizationView {
+	return func(o *organization) organizationView {
+		v := c.organizationView(o)
+		v.Suspended = s.conditions.Suspended[o.name]
+		return v
+	}
+}
+
 func (c *call) organizationView(o *organization) organizationView {
 	self := c.base + "/v3/organizations/" + o.guid
 	return organizationView{
@@ -79,11 +87,11 @@ func (s *Simulator) listOrganizations(c *call) (*answer, error) {
 	s.mu.Lock()
 	var found []*organization
 	for _, o := range s.world.organizations {
-		if passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) {
+		if s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) {
 			found = append(found, o)
 		}
 	}
-	list, err := takePage(c, found, (*organization).sortKeys, c.organizationView, nil)
+	list, err := takePage(c, found, (*organization).sortKeys, s.organizationView(c), nil)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -95,10 +103,10 @@ func (s *Simulator) getOrganization(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.world.organization(c.guid)
-	if o == nil {
+	if o == nil || !s.readable(c) {
 		return nil, notFound("Organization")
 	}
-	return jsonAnswer(http.StatusOK, c.organizationView(o))
+	return jsonAnswer(http.StatusOK, s.organizationView(c)(o))
 }
 
 func (s *Simulator) createOrganization(c *call) (*answer, error) {
@@ -112,6 +120,9 @@ func (s *Simulator) createOrganization(c *call) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.administrator(c) {
+		return nil, notAuthorized()
+	}
 	if s.world.organizationNamed(name) != nil {
 		return nil, unprocessable("Organization '" + name + "' already exists.")
 	}

@@ -13,7 +13,7 @@ type planView struct {
 	VisibilityType  string           `json:"visibility_type"`
 	Available       bool             `json:"available"`
 	Free            bool             `json:"free"`
-	Costs           []string         `json:"costs"`
+	Costs           []cost           `json:"costs"`
 	Description     string           `json:"description"`
 	MaintenanceInfo maintenanceView  `json:"maintenance_info"`
 	BrokerCatalog   planCatalog      `json:"broker_catalog"`
@@ -46,8 +46,8 @@ func (s *Simulator) planView(c *call) func(*plan) planView {
 	return func(p *plan) planView {
 		self := c.base + "/v3/service_plans/" + p.guid
 		v := planView{
-			GUID: p.guid, CreatedAt: created, UpdatedAt: created, Name: p.spec.name, VisibilityType: "public",
-			Available: p.active(), Free: true, Costs: []string{}, Description: p.spec.description,
+			GUID: p.guid, CreatedAt: created, UpdatedAt: created, Name: p.spec.name, VisibilityType: p.visibility(),
+			Available: p.active(), Free: !p.paid, Costs: p.costs(), Description: p.spec.description,
 			MaintenanceInfo: maintenanceOf(p.spec.version),
 			BrokerCatalog: planCatalog{
 				ID: p.catalogID, Metadata: map[string]string{"displayName": p.spec.name},
@@ -68,6 +68,15 @@ func (s *Simulator) planView(c *call) func(*plan) planView {
 	}
 }
 
+// maintenanceOf is the version of an instance: Korifi has one even where there
+// is none.
+func (c *call) maintenanceOf(version string) any {
+	if c.korifi {
+		return map[string]string{"version": version}
+	}
+	return maintenanceOf(version)
+}
+
 func maintenanceOf(version string) maintenanceView {
 	if version == "" {
 		return maintenanceView{}
@@ -76,10 +85,10 @@ func maintenanceOf(version string) maintenanceView {
 }
 
 func (s *Simulator) listPlans(c *call) (*answer, error) {
-	err := c.allow("names", "guids", "broker_catalog_ids", "service_offering_guids", "service_offering_names", "service_broker_guids",
+	params := []string{"names", "guids", "broker_catalog_ids", "service_offering_guids", "service_offering_names", "service_broker_guids",
 		"service_broker_names", "service_instance_guids", "space_guids", "organization_guids", "available", "include",
-		"fields[service_offering.service_broker]", "label_selector", "page", "per_page", "order_by")
-	if err != nil {
+		"fields[service_offering.service_broker]", "label_selector", "page", "per_page", "order_by"}
+	if err := c.allow(c.without(params, "broker_catalog_ids", "organization_guids", "label_selector")...); err != nil {
 		return nil, err
 	}
 	extra, err := s.includedByPlans(c)
@@ -94,7 +103,7 @@ func (s *Simulator) listPlans(c *call) (*answer, error) {
 	var found []*plan
 	for _, o := range s.world.market.offerings {
 		for _, p := range o.plans {
-			if p.listed() && wanted(p) {
+			if p.listed() && wanted(p) && s.shown(c, p) {
 				found = append(found, p)
 			}
 		}
@@ -123,7 +132,7 @@ func (s *Simulator) planFilter(c *call) (func(*plan) bool, error) {
 		return passes(names, p.spec.name) && passes(guids, p.guid) && passes(ids, p.catalogID) &&
 			passes(offeringNames, p.offering.spec.name) && passes(offeringGUIDs, p.offering.guid) &&
 			(available == nil || *available == p.active()) && labels.matches(nil) &&
-			c.ofBroker() && s.visibleWhere(c) && (instances == nil || s.hasPlan(instances, p))
+			c.ofBroker() && s.visibleWhere(c, p) && (instances == nil || s.hasPlan(instances, p))
 	}, nil
 }
 
@@ -170,6 +179,9 @@ func (s *Simulator) getPlan(c *call) (*answer, error) {
 	if err := c.allow("include", "fields[service_offering.service_broker]"); err != nil {
 		return nil, err
 	}
+	if c.korifi {
+		c.query.Del("include")
+	}
 	extra, err := s.includedByPlans(c)
 	if err != nil {
 		return nil, err
@@ -177,7 +189,7 @@ func (s *Simulator) getPlan(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.world.market.plans[c.guid]
-	if p == nil || !p.listed() {
+	if p == nil || !p.listed() || !s.shown(c, p) {
 		return nil, notFound("Service plan")
 	}
 	return jsonAnswer(http.StatusOK, struct {
@@ -189,8 +201,19 @@ func (s *Simulator) getPlan(c *call) (*answer, error) {
 func (s *Simulator) getPlanVisibility(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.world.market.plans[c.guid]; p == nil || !p.listed() {
+	p := s.world.market.plans[c.guid]
+	if p == nil || !p.listed() || !s.shown(c, p) {
 		return nil, notFound("Service plan")
 	}
-	return jsonAnswer(http.StatusOK, map[string]string{"type": "public"})
+	body := map[string]any{"type": p.visibility()}
+	if p.orgs != nil && !p.secret() {
+		list := []map[string]string{}
+		for _, o := range s.world.organizations {
+			if p.visibleIn(o) {
+				list = append(list, map[string]string{"guid": o.guid, "name": o.name})
+			}
+		}
+		body["organizations"] = list
+	}
+	return jsonAnswer(http.StatusOK, body)
 }

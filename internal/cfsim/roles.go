@@ -19,8 +19,8 @@ type roleView struct {
 	Links         map[string]link  `json:"links"`
 }
 
-// createRole remembers a role. It changes nothing else: everybody who can log
-// in here is an administrator.
+// createRole remembers a role. That of a space developer counts for a login that
+// the control has made an organization manager.
 func (s *Simulator) createRole(c *call) (*answer, error) {
 	m, err := c.message("type", "relationships")
 	if err != nil {
@@ -40,6 +40,9 @@ func (s *Simulator) createRole(c *call) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.manager(c) {
+		return nil, notAuthorized()
+	}
 	where, err := s.rolePlace(isSpace, place)
 	if err != nil {
 		return nil, err

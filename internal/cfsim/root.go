@@ -31,6 +31,13 @@ func (s *Simulator) getRoot(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, map[string]any{"links": links})
 }
 
+// healthRoute is what load balancers look at.
+const healthRoute = "/healthz"
+
+func (s *Simulator) getHealth(*call) (*answer, error) {
+	return newAnswer(http.StatusOK, "text/html;charset=utf-8", []byte("OK")), nil
+}
+
 func (s *Simulator) getV3(c *call) (*answer, error) {
 	links := map[string]link{"self": {Href: c.base + "/v3"}}
 	for _, name := range []string{"organizations", "spaces", "roles", "service_offerings", "service_plans", "service_instances", "service_credential_bindings"} {
@@ -48,7 +55,7 @@ func (s *Simulator) getInfo(c *call) (*answer, error) {
 		"name":           "cfsim",
 		"version":        0,
 		"osbapi_version": "2.15",
-		"rate_limits":    map[string]any{"enabled": false, "general_limit": 0, "reset_interval_in_minutes": 0},
+		"rate_limits":    map[string]any{"enabled": s.limiter.limit > 0, "general_limit": s.limiter.limit, "reset_interval_in_minutes": int(s.limiter.window.Minutes())},
 		"links":          map[string]link{"self": {Href: c.base + "/v3/info"}, "support": {Href: ""}},
 	})
 }

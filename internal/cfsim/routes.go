@@ -32,6 +32,7 @@ const (
 func (s *Simulator) routeTable() []route {
 	routes := []route{
 		{method: "GET", pattern: "/", access: open, handle: s.getRoot},
+		{method: "GET", pattern: healthRoute, access: open, handle: s.getHealth},
 		{method: "GET", pattern: "/v3", access: open, handle: s.getV3},
 		{method: "GET", pattern: "/v3/info", access: open, handle: s.getInfo},
 		{method: "POST", pattern: tokenRoute, access: open, handle: s.postToken},
@@ -57,6 +58,8 @@ func (s *Simulator) routeTable() []route {
 		{method: "PATCH", pattern: "/v3/service_instances/:guid", handle: s.updateInstance},
 		{method: "DELETE", pattern: "/v3/service_instances/:guid", handle: s.deleteInstance},
 		{method: "GET", pattern: "/v3/service_instances/:guid/parameters", handle: s.getInstanceParameters},
+		{method: "GET", pattern: "/v3/service_instances/:guid/permissions", handle: s.getPermissions},
+		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: s.getSharedSpaces},
 
 		{method: "GET", pattern: "/v3/service_credential_bindings", handle: s.listKeys},
 		{method: "POST", pattern: "/v3/service_credential_bindings", handle: s.createKey},
@@ -67,6 +70,9 @@ func (s *Simulator) routeTable() []route {
 		{method: "GET", pattern: "/v3/service_credential_bindings/:guid/parameters", handle: s.getKeyParameters},
 
 		{method: "GET", pattern: "/v3/jobs/:guid", handle: s.getJob},
+	}
+	if s.options.Korifi {
+		routes = s.korifiRoutes(routes)
 	}
 	for i := range routes {
 		routes[i].segments = segments(routes[i].pattern)

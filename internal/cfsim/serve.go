@@ -20,6 +20,7 @@ type call struct {
 	guid    string // the :guid of the route
 	base    string // scheme and host that links begin with
 	caller  string // subject of the token, "" without one
+	korifi  bool   // answers are to be Korifi's
 }
 
 // serve is the way of every request: count, fault, handle, write.
@@ -33,7 +34,7 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	body, readErr := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	found, guid := s.find(r)
 	s.count(r.Method + " " + found.pattern)
-	c := &call{request: r, query: r.URL.Query(), body: body, guid: guid, base: baseURL(r)}
+	c := &call{request: r, query: r.URL.Query(), body: body, guid: guid, base: baseURL(r), korifi: s.options.Korifi}
 	handle := func() *answer { return s.handle(found, c, readErr) }
 	answer := s.throughFaults(c, found.pattern, handle)
 	answer.header.Set("X-Vcap-Request-Id", s.requestID(r))
@@ -47,18 +48,32 @@ func (s *Simulator) count(line string) {
 	s.counts[line]++
 }
 
+// handle passes a request through the front end, the token check and the rate
+// limiter, which counts whoever sent it.
 func (s *Simulator) handle(found route, c *call, readErr error) *answer {
 	var tooLarge *http.MaxBytesError
+	if errors.As(readErr, &tooLarge) {
+		return frontPages()["nginx-413"].answer(c.request)
+	}
+	unknown := s.authenticate(found.access, c)
+	limits, result := s.limited(found, c)
+	if result == nil {
+		result = s.dispatch(found, c, readErr, unknown)
+	}
+	for name, values := range limits {
+		result.header[name] = values
+	}
+	return result
+}
+
+func (s *Simulator) dispatch(found route, c *call, readErr, unknown error) *answer {
 	switch {
-	case errors.As(readErr, &tooLarge):
-		return newAnswer(http.StatusRequestEntityTooLarge, "text/html", []byte("<html><head><title>413 Request Entity Too Large</title></head></html>\r\n"))
 	case readErr != nil:
 		return errorAnswer(unparseable())
 	case found.handle == nil:
 		return errorAnswer(unknownRequest())
-	}
-	if err := s.authenticate(found.access, c); err != nil {
-		return errorAnswer(err)
+	case unknown != nil:
+		return errorAnswer(unknown)
 	}
 	result, err := found.handle(c)
 	if err != nil {

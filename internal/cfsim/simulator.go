@@ -22,6 +22,19 @@ type Options struct {
 	// BrokerTimeout is how long the Cloud Controller waits for an answer of the
 	// backing broker.
 	BrokerTimeout time.Duration
+	// RecursiveDelete takes the Cloud Controller's newer way to delete an
+	// instance: its keys get deletes of their own that are waited for, and a
+	// second DELETE gets the job of the first.
+	RecursiveDelete bool
+	// RateLimit is how many requests a login (or, without one, an address) may
+	// send in a RateWindow; 0 means any number. A zero RateWindow is a second.
+	RateLimit  int
+	RateWindow time.Duration
+	// Korifi answers as Korifi does wherever that differs, see docs/simulator.md.
+	Korifi bool
+	// KorifiDeleteTimeout is when Korifi's job of a delete gives up; 0 means
+	// two minutes, as there.
+	KorifiDeleteTimeout time.Duration
 	// Now gives timestamps and the age of tokens; nil means time.Now. Workers
 	// use real timers whatever it says. It must be safe for concurrent use.
 	Now func() time.Time
@@ -70,10 +83,15 @@ type Simulator struct {
 	closed  bool
 	timers  map[*time.Timer]struct{}
 	waiting []queuedJob // for a worker, oldest first
+	held    bool        // workers are
+	overdue int         // workers that came while they were held
 	world   *world
 	backing *backingBroker
 	faults  faultList
 	counts  map[string]int // requests by "METHOD route"
+	limiter *rateLimiter
+
+	conditions conditions
 }
 
 // New returns a Cloud Foundry with the organizations ferry, ferry-b and demo,
@@ -91,6 +109,9 @@ func New(o Options) *Simulator {
 	}
 	// Without a pause a stalled operation would keep a processor busy.
 	o.PollInterval = max(o.PollInterval, time.Millisecond)
+	if o.KorifiDeleteTimeout <= 0 {
+		o.KorifiDeleteTimeout = 2 * time.Minute
+	}
 	random := newRandomness(o.Random)
 	s := &Simulator{
 		options: o,
@@ -101,6 +122,9 @@ func New(o Options) *Simulator {
 		timers:  map[*time.Timer]struct{}{},
 		counts:  map[string]int{},
 		world:   newWorld(o.Now()),
+		limiter: newRateLimiter(o.RateLimit, o.RateWindow),
+
+		conditions: noConditions(),
 	}
 	s.backing = newBackingBroker(o.BrokerDelay, random)
 	s.routes = s.routeTable()

@@ -2,6 +2,8 @@ package cfsim
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -13,6 +15,12 @@ type space struct {
 	organization *organization
 	created      time.Time
 	metadata     metadata
+}
+
+// spaceName is what is unique.
+type spaceName struct {
+	organization *organization
+	name         string
 }
 
 type spaceView struct {
@@ -29,14 +37,35 @@ type spaceView struct {
 func (sp *space) sortKeys() sortKeys { return sortKeys{sp.name, sp.created} }
 
 func (w *world) addSpace(o *organization, name string, now time.Time) *space {
-	sp := &space{guid: fixedGUID("space", o.guid+"/"+name), name: name, organization: o, created: now}
+	seed := o.guid + "/" + name
+	if n := w.vanished[seed]; n > 0 {
+		seed += "#" + strconv.Itoa(n)
+	}
+	sp := &space{guid: fixedGUID("space", seed), name: name, organization: o, created: now}
 	w.spaces = append(w.spaces, sp)
 	w.spaceByGUID[sp.guid] = sp
+	w.spaceByName[spaceName{o, name}] = sp
 	return sp
 }
 
 func (w *world) spaceNamed(o *organization, name string) *space {
-	return w.spaceByGUID[fixedGUID("space", o.guid+"/"+name)]
+	return w.spaceByName[spaceName{o, name}]
+}
+
+// removeSpace drops a space. One of that name that comes later gets another GUID.
+func (w *world) removeSpace(sp *space) {
+	w.spaces = slices.DeleteFunc(w.spaces, func(other *space) bool { return other == sp })
+	delete(w.spaceByGUID, sp.guid)
+	delete(w.spaceByName, spaceName{sp.organization, sp.name})
+	w.vanished[sp.organization.guid+"/"+sp.name]++
+}
+
+func (s *Simulator) spaceView(c *call) func(*space) spaceView {
+	return func(sp *space) spaceView {
+		v := c.spaceView(sp)
+		v.Suspended = s.conditions.Suspended[sp.place()]
+		return v
+	}
 }
 
 func (c *call) spaceView(sp *space) spaceView {
@@ -68,11 +97,11 @@ func (s *Simulator) listSpaces(c *call) (*answer, error) {
 	s.mu.Lock()
 	var found []*space
 	for _, sp := range s.world.spaces {
-		if passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels) {
+		if s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels) {
 			found = append(found, sp)
 		}
 	}
-	list, err := takePage(c, found, (*space).sortKeys, c.spaceView, extra)
+	list, err := takePage(c, found, (*space).sortKeys, s.spaceView(c), extra)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -82,7 +111,7 @@ func (s *Simulator) listSpaces(c *call) (*answer, error) {
 
 // includedOrganizations reads the include parameter of the list of spaces.
 func (c *call) includedOrganizations() (func([]*space) map[string]included, error) {
-	if !c.query.Has("include") {
+	if !c.query.Has("include") || c.korifi {
 		return nil, nil
 	}
 	for _, name := range c.wanted("include") {
@@ -113,10 +142,10 @@ func (s *Simulator) getSpace(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.world.spaceByGUID[c.guid]
-	if sp == nil {
+	if sp == nil || !s.readable(c) {
 		return nil, notFound("Space")
 	}
-	return jsonAnswer(http.StatusOK, c.spaceView(sp))
+	return jsonAnswer(http.StatusOK, s.spaceView(c)(sp))
 }
 
 func (s *Simulator) createSpace(c *call) (*answer, error) {
@@ -134,8 +163,11 @@ func (s *Simulator) createSpace(c *call) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.world.organization(org)
-	if o == nil {
+	if o == nil || !s.readable(c) {
 		return nil, unprocessable("Invalid organization. Ensure the organization exists and you have access to it.")
+	}
+	if err := s.mayAddSpace(c, o); err != nil {
+		return nil, err
 	}
 	if s.world.spaceNamed(o, name) != nil {
 		return nil, unprocessable("Name must be unique per organization")
@@ -147,4 +179,18 @@ func (s *Simulator) createSpace(c *call) (*answer, error) {
 	sp := s.world.addSpace(o, name, s.options.Now())
 	sp.metadata = marks
 	return jsonAnswer(http.StatusCreated, c.spaceView(sp))
+}
+
+// mayAddSpace refuses spaces by those who may not make any, and in an
+// organization that takes none.
+func (s *Simulator) mayAddSpace(c *call, o *organization) error {
+	switch {
+	case !s.manager(c):
+		return notAuthorized()
+	case s.conditions.Suspended[o.name] && s.permission(c) != permitAdmin:
+		return failure(http.StatusForbidden, 10017, "CF-OrgSuspended", "The organization is suspended")
+	case s.conditions.Deleting[o.name]:
+		return failure(http.StatusUnprocessableEntity, 10020, "CF-ResourceBeingDeleted", "The organization is being deleted")
+	}
+	return nil
 }

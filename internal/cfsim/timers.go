@@ -29,5 +29,5 @@ func (s *Simulator) cancelTimers() {
 		timer.Stop()
 	}
 	clear(s.timers)
-	s.waiting = nil
+	s.waiting, s.overdue = nil, 0
 }

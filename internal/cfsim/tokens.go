@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,12 +27,21 @@ const (
 )
 
 // tokenIssuer signs tokens instead of keeping them, so that any number of
-// logins costs no memory. Raising the generation makes all of them invalid.
+// logins costs no memory. Raising a generation makes all
+// of its kind invalid.
 type tokenIssuer struct {
-	now        func() time.Time
-	random     *randomness
-	key        []byte
-	generation atomic.Int64
+	now     func() time.Time
+	random  *randomness
+	key     []byte
+	access  atomic.Int64 // generation of access tokens
+	refresh atomic.Int64 // and of refresh tokens
+}
+
+func (t *tokenIssuer) generation(kind tokenKind) *atomic.Int64 {
+	if kind == refreshToken {
+		return &t.refresh
+	}
+	return &t.access
 }
 
 type claims struct {
@@ -54,8 +64,8 @@ func newTokenIssuer(now func() time.Time, random *randomness) *tokenIssuer {
 func (t *tokenIssuer) issue(who login, kind tokenKind, validity time.Duration) (token, id string) {
 	c := claims{
 		ID: t.random.guid(), Subject: who.subject, Client: who.client, User: who.user,
-		Audience: []string{"cloud_controller", who.client}, Scope: who.scope, Kind: kind,
-		Generation: t.generation.Load(), Expires: t.now().Add(validity).Unix(),
+		Audience: audience(who), Scope: who.scope, Kind: kind,
+		Generation: t.generation(kind).Load(), Expires: t.now().Add(validity).Unix(),
 	}
 	payload, _ := json.Marshal(c) // strings and numbers only
 	encode := base64.RawURLEncoding.EncodeToString
@@ -89,18 +99,42 @@ func (t *tokenIssuer) parse(token string, kind tokenKind) (claims, error) {
 	if err := json.Unmarshal(payload, &c); err != nil {
 		return claims{}, errToken
 	}
-	if c.Kind != kind || c.Generation != t.generation.Load() || c.Expires <= t.now().Unix() {
+	if c.Kind != kind || c.Generation != t.generation(kind).Load() || c.Expires <= t.now().Unix() {
 		return claims{}, errToken
 	}
 	return c, nil
 }
 
 // subject returns whom a token speaks for, or an error when it is not one of
-// ours, of another kind, expired or withdrawn.
+// ours, of another kind, expired, withdrawn, or not meant for the Cloud
+// Controller.
 func (t *tokenIssuer) subject(token string, kind tokenKind) (string, error) {
 	c, err := t.parse(token, kind)
+	if err == nil && !slices.Contains(c.Audience, "cloud_controller") {
+		err = errToken
+	}
 	return c.Subject, err
 }
 
-// expireAll makes every token handed out so far invalid.
-func (t *tokenIssuer) expireAll() { t.generation.Add(1) }
+// expire makes every token of these kinds that was handed out so far invalid.
+func (t *tokenIssuer) expire(kinds ...tokenKind) {
+	for _, kind := range kinds {
+		t.generation(kind).Add(1)
+	}
+}
+
+// audience are the components that a token is meant for: those that its scopes
+// name, and the client itself.
+func audience(who login) []string {
+	var names []string
+	for _, scope := range append(slices.Clone(who.scope), who.client) {
+		name := scope
+		if dot := strings.LastIndexByte(scope, '.'); dot >= 0 {
+			name = scope[:dot]
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

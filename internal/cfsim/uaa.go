@@ -3,6 +3,8 @@ package cfsim
 import (
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 )
 
 const tokenRoute = "/uaa/oauth/token"
@@ -24,6 +26,26 @@ func userLogin(name string) login {
 	l.subject, l.user = fixedGUID("user", name), name
 	l.scope = append(l.scope, "openid")
 	return l
+}
+
+// narrowed returns the login with the scopes of a request only; ok is false when
+// it does not have them.
+func (l login) narrowed(scopes string) (narrow login, ok bool) {
+	if scopes == "" {
+		return l, true
+	}
+	wanted := strings.Fields(scopes)
+	for _, scope := range wanted {
+		if !slices.Contains(l.scope, scope) {
+			return l, false
+		}
+	}
+	l.scope = wanted
+	return l, true
+}
+
+func invalidScope() (*answer, error) {
+	return uaaError(http.StatusBadRequest, "invalid_scope", "The scopes asked for are not among those of the login.")
 }
 
 // uaaAnswer is what a successful login returns.
@@ -55,11 +77,11 @@ func (s *Simulator) postToken(c *call) (*answer, error) {
 	case "":
 		return uaaError(http.StatusBadRequest, "invalid_request", "Missing grant type")
 	case "client_credentials":
-		return s.clientGrant(client)
+		return s.clientGrant(client, form)
 	case "password":
 		return s.passwordGrant(client, form)
 	case "refresh_token":
-		return s.refreshGrant(client, form.Get("refresh_token"))
+		return s.refreshGrant(client, form)
 	default:
 		return uaaError(http.StatusBadRequest, "unsupported_grant_type", "Unsupported grant type: "+grant)
 	}
@@ -83,11 +105,15 @@ func clientOf(r *http.Request, form url.Values) (string, bool) {
 	return "", false
 }
 
-func (s *Simulator) clientGrant(client string) (*answer, error) {
+func (s *Simulator) clientGrant(client string, form url.Values) (*answer, error) {
 	if client != "ferry" {
 		return unauthorizedGrant()
 	}
-	return s.granted(clientLogin(client), "")
+	who, ok := clientLogin(client).narrowed(form.Get("scope"))
+	if !ok {
+		return invalidScope()
+	}
+	return s.granted(who, "")
 }
 
 func (s *Simulator) passwordGrant(client string, form url.Values) (*answer, error) {
@@ -97,20 +123,30 @@ func (s *Simulator) passwordGrant(client string, form url.Values) (*answer, erro
 	if form.Get("username") != "admin" || form.Get("password") != "admin" {
 		return badCredentials()
 	}
-	who := userLogin("admin")
+	who, ok := userLogin("admin").narrowed(form.Get("scope"))
+	if !ok {
+		return invalidScope()
+	}
 	refresh, _ := s.tokens.issue(who, refreshToken, refreshValidity)
 	return s.granted(who, refresh)
 }
 
-func (s *Simulator) refreshGrant(client, refresh string) (*answer, error) {
+func (s *Simulator) refreshGrant(client string, form url.Values) (*answer, error) {
 	if client != "cf" {
 		return unauthorizedGrant()
 	}
+	refresh := form.Get("refresh_token")
 	c, err := s.tokens.parse(refresh, refreshToken)
 	if err != nil {
 		return uaaError(http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect.")
 	}
-	return s.granted(userLogin(c.User), refresh)
+	who := userLogin(c.User)
+	who.scope = c.Scope
+	who, ok := who.narrowed(form.Get("scope"))
+	if !ok {
+		return invalidScope()
+	}
+	return s.granted(who, refresh)
 }
 
 func (s *Simulator) granted(who login, refresh string) (*answer, error) {

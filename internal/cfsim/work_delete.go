@@ -6,11 +6,18 @@ import "slices"
 // instance.
 type deprovisioning struct {
 	instanceWork
+	// cascade has the keys removed by work of their own that is waited for;
+	// nil is the older way, where a key that does not go at once is a failure.
+	cascade *cascade
 }
 
 func (w *deprovisioning) moot(asked bool) (bool, *cfError) {
 	if w.vanished() != nil {
 		return true, nil // somebody else has removed it
+	}
+	if w.s.options.Korifi {
+		// Another delete is at it: there is nothing to add to that.
+		return !asked && w.row.last.is(kindDelete, stateInProgress), nil
 	}
 	blocked := w.row.last.running() && !w.row.last.is(kindCreate, stateInProgress)
 	if !asked && blocked {
@@ -20,10 +27,22 @@ func (w *deprovisioning) moot(asked bool) (bool, *cfError) {
 	return false, nil
 }
 
-// ask unbinds every key and asks for the instance only when all are gone.
+func (w *deprovisioning) call() brokerCall { return w.row.call(deprovision) }
+
+// ask unbinds every key and asks for the instance only when all are gone. The
+// older way does not see a key whose own job no worker has taken up (R7).
 func (w *deprovisioning) ask() reply {
+	if w.cascade != nil {
+		if wait, needed := w.cascade.step(); needed {
+			return wait
+		}
+		return w.s.backing.ask(w.call(), w.row.plan.spec.fates, w.row.guid)
+	}
 	first := ""
 	for _, k := range slices.Clone(w.row.keys) {
+		if k.last.is(kindCreate, stateInitial) {
+			continue
+		}
 		if problem := w.s.unbindBelow(k); problem != "" && first == "" {
 			first = problem
 		}
@@ -31,23 +50,45 @@ func (w *deprovisioning) ask() reply {
 	if first != "" {
 		return reply{outcome: replyRefused, message: first, whole: true}
 	}
-	return w.s.backing.ask(w.row.call(deprovision), w.row.plan.spec.fates, w.row.guid)
+	return w.s.backing.ask(w.call(), w.row.plan.spec.fates, w.row.guid)
 }
 
 func (w *deprovisioning) began() { w.mark(kindDelete, stateInProgress, "") }
 
-func (w *deprovisioning) succeeded() { w.s.dropInstance(w.row) }
+// lateKey is what the database says when a key came while the instance went.
+const lateKey = `PG::ForeignKeyViolation: ERROR:  update or delete on table "service_instances" violates foreign key constraint ` +
+	`"fk_svc_key_svc_instance_id" on table "service_keys"`
+
+func (w *deprovisioning) succeeded() *cfError {
+	if len(w.row.keys) > 0 && w.cascade == nil {
+		w.mark(kindDelete, stateFailed, lateKey)
+		err := unableTo("delete", lateKey)
+		return &err
+	}
+	w.s.dropInstance(w.row)
+	return nil
+}
 
 // refused leaves the row of a create that still runs as it is, so that such a
-// failure can be seen in the job alone.
-func (w *deprovisioning) refused(message string, whole bool) cfError {
-	if !whole {
+// failure can be seen in the job alone. So does one of a key in a cascade.
+func (w *deprovisioning) refused(r reply) []cfError {
+	if r.own != nil {
+		return r.own
+	}
+	message := r.message
+	if !r.whole {
 		message = "Service instance " + w.row.name + ": " + message
 	}
 	if !w.row.last.running() {
-		w.mark(kindDelete, stateFailed, message)
+		w.mark(kindDelete, stateFailed, w.said(message))
 	}
-	return unableTo("delete", message)
+	switch r.kind {
+	case answerConcurrency:
+		return []cfError{instanceBusy(w.row.name)}
+	case answerConflict:
+		return []cfError{{60011, "CF-ServiceInstanceDeprovisionFailed", "The service broker reported an error during deprovisioning: " + r.message}}
+	}
+	return []cfError{unableTo("delete", message)}
 }
 
 func (w *deprovisioning) failed(description string) cfError {
@@ -68,11 +109,11 @@ func (s *Simulator) unbindBelow(k *key) string {
 	if k.last.is(kindDelete, stateInProgress) {
 		return running + k.instance.name + " is in progress."
 	}
-	w := &unbinding{keyWork{s, k}}
+	w := &unbinding{s.onKey(k)}
 	r := w.ask()
 	switch r.outcome {
 	case replyDone:
-		w.succeeded()
+		_ = w.succeeded() // a key can always be removed
 		return ""
 	case replyAccepted:
 		// No job that anybody could look at stands behind this one.
@@ -82,6 +123,6 @@ func (s *Simulator) unbindBelow(k *key) string {
 		r.message = timedOutMessage
 	default: // refused: the broker's message stands
 	}
-	w.refused(r.message, false)
+	w.refused(r)
 	return k.last.description
 }

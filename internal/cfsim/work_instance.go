@@ -27,10 +27,20 @@ func (w instanceWork) vanished() *cfError {
 	return &err
 }
 
+// said is what a row tells of a failure that did not come from polling, which
+// is nothing with Korifi.
+func (w instanceWork) said(message string) string {
+	if w.s.options.Korifi {
+		return ""
+	}
+	return message
+}
+
 // provisioning is the work of service_instance.create.
 type provisioning struct {
 	instanceWork
 	parameters []byte
+	slow       bool // the backing broker works asynchronously
 }
 
 func (w *provisioning) moot(bool) (bool, *cfError) {
@@ -44,21 +54,42 @@ func (w *provisioning) moot(bool) (bool, *cfError) {
 	return false, nil
 }
 
+func (w *provisioning) call() brokerCall { return w.row.call(provision) }
+
 func (w *provisioning) ask() reply {
+	if w.s.options.Korifi && w.row.last.blank() {
+		// The controller takes notice of a row before it does anything.
+		w.mark(kindCreate, stateInitial, "")
+		return reply{outcome: replyLater}
+	}
 	w.row.received = w.parameters
-	return w.s.backing.ask(w.row.call(provision), w.row.plan.spec.fates, w.row.guid)
+	r := w.s.backing.ask(w.call(), w.row.plan.spec.fates, w.row.guid)
+	if r.dashboard != "" {
+		w.row.dashboard = &r.dashboard
+	}
+	return r
 }
 
-func (w *provisioning) began() { w.mark(kindCreate, stateInProgress, "") }
+func (w *provisioning) began() {
+	w.slow = true
+	w.mark(kindCreate, stateInProgress, "")
+}
 
-func (w *provisioning) succeeded() {
+func (w *provisioning) succeeded() *cfError {
 	w.row.applied = w.parameters
+	if w.s.options.Korifi && w.slow {
+		w.row.maintenance = "" // it forgets the version on the way
+	}
 	w.mark(kindCreate, stateSucceeded, "")
+	return nil
 }
 
-func (w *provisioning) refused(message string, _ bool) cfError {
-	w.mark(kindCreate, stateFailed, message)
-	return unableTo("provision", message)
+func (w *provisioning) refused(r reply) []cfError {
+	w.mark(kindCreate, stateFailed, w.said(r.message))
+	if r.orphan {
+		w.s.orphanInstance(w.row)
+	}
+	return []cfError{unableTo("provision", r.message)}
 }
 
 func (w *provisioning) failed(description string) cfError {
@@ -67,7 +98,7 @@ func (w *provisioning) failed(description string) cfError {
 }
 
 func (w *provisioning) abandoned(description string) {
-	w.mark(kindCreate, stateFailed, description)
+	w.mark(kindCreate, stateFailed, w.said(description))
 	w.s.orphanInstance(w.row)
 }
 
@@ -87,6 +118,9 @@ func (s *Simulator) dropInstance(row *instance) {
 // orphanInstance has the backing broker remove an instance whose create may
 // have left something, or whose row was replaced.
 func (s *Simulator) orphanInstance(row *instance) {
+	if s.options.Korifi {
+		return // it does not clean up
+	}
 	call, fates, guid := row.call(deprovision), row.plan.spec.fates, row.guid
 	s.later(s.options.JobDelay, func() { s.backing.ask(call, fates, guid) })
 }

@@ -2,17 +2,22 @@ package cfsim
 
 // keyWork is what all work on keys has in common.
 type keyWork struct {
-	s   *Simulator
-	row *key
+	s      *Simulator
+	row    *key
+	forced int // the row's count of forced states when the job was made
 }
 
-// overtaken is never true: the control forces states of instances only.
-func (w keyWork) overtaken() bool { return false }
+func (s *Simulator) onKey(row *key) keyWork { return keyWork{s: s, row: row, forced: row.forced} }
+
+func (w keyWork) overtaken() bool { return w.row.forced != w.forced }
 
 func (w keyWork) gone() bool { return w.s.world.keys[w.row.guid] != w.row }
 
 func (w keyWork) mark(kind, state, description string) {
 	now := w.s.options.Now()
+	if w.s.options.Korifi {
+		description = "" // it never tells
+	}
 	w.row.last = lastOperation{kind: kind, state: state, description: description, written: now}
 	w.row.updated = now
 }
@@ -32,20 +37,51 @@ func (w *binding) moot(bool) (bool, *cfError) {
 	return false, nil
 }
 
+func (w *binding) call() brokerCall { return w.row.call(bind) }
+
 func (w *binding) ask() reply {
-	return w.s.backing.ask(w.row.call(bind), w.row.instance.plan.spec.fates, w.row.guid)
+	if w.s.options.Korifi {
+		if wait, needed := korifiWait(w.row.instance); needed {
+			return wait
+		}
+	}
+	plan := w.row.instance.plan
+	r := w.s.backing.ask(w.call(), plan.spec.fates, w.row.guid)
+	if r.outcome == replyAccepted && !plan.offering.spec.retrievable && !w.s.options.Korifi {
+		w.s.backing.forgetOperation(w.row.guid)
+		return reply{outcome: replyRefused, message: cannotFetch().Detail, own: []cfError{cannotFetch()}}
+	}
+	return r
 }
 
-func (w *binding) began() { w.mark(kindCreate, stateInProgress, "") }
+// cannotFetch is the error for a bind that would have to be read afterwards.
+func cannotFetch() cfError {
+	return cfError{90001, "CF-ServiceBindingInvalid", "The service binding is invalid: The broker responded asynchronously but does not support fetching binding data"}
+}
 
-func (w *binding) succeeded() {
+func (w *binding) began() {
+	state := stateInProgress
+	if w.s.options.Korifi {
+		state = stateInitial
+	}
+	w.mark(kindCreate, state, "")
+}
+
+func (w *binding) succeeded() *cfError {
 	w.row.password = w.s.random.secret()
 	w.mark(kindCreate, stateSucceeded, "")
+	return nil
 }
 
-func (w *binding) refused(message string, _ bool) cfError {
-	w.mark(kindCreate, stateFailed, message)
-	return unableTo("bind", message)
+func (w *binding) refused(r reply) []cfError {
+	w.mark(kindCreate, stateFailed, r.message)
+	if r.orphan {
+		w.s.orphanKey(w.row)
+	}
+	if r.own != nil {
+		return r.own
+	}
+	return []cfError{unableTo("bind", r.message)}
 }
 
 func (w *binding) failed(description string) cfError {
@@ -65,6 +101,9 @@ func (w *binding) about() (string, verbs, *plan) {
 // orphanKey has the backing broker remove a binding whose create may have left
 // something, or whose row was replaced.
 func (s *Simulator) orphanKey(row *key) {
+	if s.options.Korifi {
+		return
+	}
 	call, fates, guid := row.call(unbind), row.instance.plan.spec.fates, row.guid
 	s.later(s.options.JobDelay, func() { s.backing.ask(call, fates, guid) })
 }
@@ -83,21 +122,24 @@ func (w *unbinding) moot(asked bool) (bool, *cfError) {
 	return false, nil
 }
 
+func (w *unbinding) call() brokerCall { return w.row.call(unbind) }
+
 func (w *unbinding) ask() reply {
-	return w.s.backing.ask(w.row.call(unbind), w.row.instance.plan.spec.fates, w.row.guid)
+	return w.s.backing.ask(w.call(), w.row.instance.plan.spec.fates, w.row.guid)
 }
 
 func (w *unbinding) began() { w.mark(kindDelete, stateInProgress, "") }
 
-func (w *unbinding) succeeded() {
+func (w *unbinding) succeeded() *cfError {
 	w.s.backing.forgetOperation(w.row.guid)
 	w.s.world.removeKey(w.row)
+	return nil
 }
 
-func (w *unbinding) refused(message string, _ bool) cfError {
-	message = "Service broker failed to delete service binding for instance " + w.row.instance.name + ": " + message
+func (w *unbinding) refused(r reply) []cfError {
+	message := "Service broker failed to delete service binding for instance " + w.row.instance.name + ": " + r.message
 	w.mark(kindDelete, stateFailed, message)
-	return unableTo("unbind", message)
+	return []cfError{unableTo("unbind", message)}
 }
 
 func (w *unbinding) failed(description string) cfError {

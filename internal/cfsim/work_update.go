@@ -30,21 +30,24 @@ func (w *updating) target() *plan {
 	return w.row.plan
 }
 
+func (w *updating) call() brokerCall { return w.row.call(update) }
+
 func (w *updating) ask() reply {
 	if w.parameters != nil {
 		w.row.received = w.parameters
 	}
-	return w.s.backing.ask(w.row.call(update), w.target().spec.fates, w.row.guid)
+	return w.s.backing.ask(w.call(), w.target().spec.fates, w.row.guid)
 }
 
 func (w *updating) began() { w.mark(kindUpdate, stateInProgress, "") }
 
-func (w *updating) succeeded() {
+func (w *updating) succeeded() *cfError {
 	if w.parameters != nil {
 		w.row.applied = w.parameters
 	}
 	w.s.apply(w.row, w.changes)
 	w.mark(kindUpdate, stateSucceeded, "")
+	return nil
 }
 
 // apply writes changes into a row. A limit of labels that another request has
@@ -68,7 +71,7 @@ func (s *Simulator) apply(row *instance, c changes) {
 	}
 }
 
-func (w *updating) refused(message string, _ bool) cfError { return w.failed(message) }
+func (w *updating) refused(r reply) []cfError { return []cfError{w.failed(r.message)} }
 
 func (w *updating) failed(description string) cfError {
 	w.mark(kindUpdate, stateFailed, description)

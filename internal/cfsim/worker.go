@@ -26,15 +26,18 @@ type work interface {
 	ask() reply
 	// began notes that the backing broker is at it.
 	began()
-	// succeeded writes the result into the row.
-	succeeded()
-	// refused notes the answer to ask, and returns the job's error.
-	refused(message string, whole bool) cfError
+	// succeeded writes the result into the row; the error is the job's, when
+	// the result cannot be written.
+	succeeded() *cfError
+	// refused notes the answer to ask, and returns the job's errors.
+	refused(r reply) []cfError
 	// failed notes what polling brought, and returns the job's error.
 	failed(description string) cfError
 	// abandoned notes that polling took too long or that there was no answer,
 	// and has removed what the operation may have left behind.
 	abandoned(description string)
+	// call is what the backing broker is asked.
+	call() brokerCall
 	// about returns the GUID that the backing broker knows, the words of error
 	// texts, and the plan that sets the time limit.
 	about() (guid string, words verbs, p *plan)
@@ -63,6 +66,10 @@ func (s *Simulator) queue(j *job, w work) {
 }
 
 func (s *Simulator) pickUp() {
+	if s.held {
+		s.overdue++
+		return
+	}
 	next := s.waiting[0]
 	s.waiting[0] = queuedJob{} // lets go of the row
 	s.waiting = s.waiting[1:]
@@ -93,16 +100,35 @@ func (s *Simulator) stopped(j *job, w work, asked bool) bool {
 func (s *Simulator) heard(j *job, w work, r reply) {
 	switch r.outcome {
 	case replyDone:
-		w.succeeded()
-		j.set(jobComplete, s.options.Now())
+		s.completed(j, w)
 	case replyAccepted:
 		w.began()
 		s.poll(j, w, time.Now())
 	case replyRefused:
-		j.set(jobFailed, s.options.Now(), w.refused(r.message, r.whole))
+		j.set(jobFailed, s.options.Now(), w.refused(r)...)
 	case replySilent:
 		s.later(s.options.BrokerTimeout, func() { s.unanswered(j, w) })
+	case replyLater:
+		j.set(jobPolling, s.options.Now())
+		s.later(s.options.PollInterval, func() { s.asked(j, w) })
+	case replyNever:
 	}
+}
+
+// asked asks again what could not be asked before.
+func (s *Simulator) asked(j *job, w work) {
+	if !s.stopped(j, w, true) {
+		s.heard(j, w, w.ask())
+	}
+}
+
+// completed writes what the backing broker has done.
+func (s *Simulator) completed(j *job, w work) {
+	if err := w.succeeded(); err != nil {
+		j.set(jobFailed, s.options.Now(), *err)
+		return
+	}
+	j.set(jobComplete, s.options.Now())
 }
 
 func (s *Simulator) unanswered(j *job, w work) {
@@ -117,10 +143,11 @@ func (s *Simulator) unanswered(j *job, w work) {
 // poll asks the backing broker again after the interval, or when the time
 // limit is reached, whichever comes first.
 func (s *Simulator) poll(j *job, w work, since time.Time) {
-	_, _, p := w.about()
+	guid, _, p := w.about()
 	j.set(jobPolling, s.options.Now())
 	left := pollingLimit(p) - time.Since(since)
-	s.later(min(s.options.PollInterval, max(left, 0)), func() { s.polled(j, w, since) })
+	pause := max(s.options.PollInterval, s.backing.patience(guid))
+	s.later(min(pause, max(left, 0)), func() { s.polled(j, w, since) })
 }
 
 func (s *Simulator) polled(j *job, w work, since time.Time) {
@@ -128,11 +155,15 @@ func (s *Simulator) polled(j *job, w work, since time.Time) {
 		return
 	}
 	guid, words, p := w.about()
+	if s.options.Korifi {
+		s.backing.repeated[w.call()]++
+	}
 	state, description := s.backing.poll(guid)
 	switch {
 	case state == pollSucceeded:
-		w.succeeded()
-		j.set(jobComplete, s.options.Now())
+		s.completed(j, w)
+	case state == pollUnfetched:
+		j.set(jobFailed, s.options.Now(), w.refused(reply{message: description})...)
 	case state == pollFailed:
 		j.set(jobFailed, s.options.Now(), w.failed(description))
 	case time.Since(since) >= pollingLimit(p):

@@ -9,6 +9,8 @@ type world struct {
 	organizations []*organization
 	spaces        []*space
 	spaceByGUID   map[string]*space
+	spaceByName   map[spaceName]*space
+	vanished      map[string]int      // spaces removed, by GUID of the organization and name
 	roles         map[roleName]string // GUID of the role
 	market        *marketplace
 	rows
@@ -27,6 +29,8 @@ func newWorld(now time.Time) *world {
 	w := &world{
 		started:     now,
 		spaceByGUID: map[string]*space{},
+		spaceByName: map[spaceName]*space{},
+		vanished:    map[string]int{},
 		roles:       map[roleName]string{},
 		market:      newMarketplace(),
 	}

@@ -17,6 +17,12 @@ type SimOptions struct {
 	JobDelay, BrokerDelay, PollInterval, BrokerTimeout time.Duration
 	// Faithful takes the figures of a real Cloud Controller.
 	Faithful bool
+	// RecursiveDelete, RateLimit, RateWindow and Korifi are those of
+	// cfsim.Options.
+	RecursiveDelete bool
+	RateLimit       int
+	RateWindow      time.Duration
+	Korifi          bool
 }
 
 // DefaultSimOptions returns the figures meant for people at a keyboard.
@@ -24,7 +30,7 @@ func DefaultSimOptions() SimOptions {
 	d := cfsim.DefaultOptions()
 	return SimOptions{
 		Listen: "127.0.0.1:8081", JobDelay: d.JobDelay, BrokerDelay: d.BrokerDelay,
-		PollInterval: d.PollInterval, BrokerTimeout: d.BrokerTimeout,
+		PollInterval: d.PollInterval, BrokerTimeout: d.BrokerTimeout, RateWindow: time.Second,
 	}
 }
 
@@ -32,6 +38,7 @@ func (o SimOptions) options(logger *slog.Logger) cfsim.Options {
 	c := cfsim.Options{
 		JobDelay: o.JobDelay, BrokerDelay: o.BrokerDelay, PollInterval: o.PollInterval,
 		BrokerTimeout: o.BrokerTimeout, Now: time.Now, Logger: logger,
+		RecursiveDelete: o.RecursiveDelete, RateLimit: o.RateLimit, RateWindow: o.RateWindow, Korifi: o.Korifi,
 	}
 	if o.Faithful {
 		c = c.Faithful()

@@ -1,0 +1,140 @@
+package cfsim
+
+// featureInstances is the feature flag that lets people create instances.
+const featureInstances = "service_instance_creation"
+
+// conditions are what operators of a Cloud Foundry decide and what its parts
+// are busy with. They change what requests are answered, and nothing that is
+// there already. A place is "ORG" or "ORG/SPACE". Guarded by the simulator's
+// mutex.
+type conditions struct {
+	// Quota limits a place.
+	Quota map[string]*quota `json:"quota"`
+	// Suspended and Deleting name places that refuse changes, or new things.
+	Suspended map[string]bool `json:"suspended"`
+	Deleting  map[string]bool `json:"deleting"`
+	// FeaturesOff has the flags that are off, each with the operator's own
+	// message, "" for the usual one.
+	FeaturesOff map[string]*string `json:"features_off"`
+	// Permissions say what a login may do; see permission.
+	Permissions map[string]permission `json:"permissions"`
+	// BrokerBusy tells that the Cloud Controller is reading the backing
+	// broker's catalog, or removing the broker.
+	BrokerBusy bool `json:"broker_busy"`
+	// Rivals is how many creates over a failed one lose a race (R2).
+	Rivals int `json:"rivals"`
+}
+
+// quota limits an organization or a space; nil means no limit.
+type quota struct {
+	Instances *int  `json:"instances"`
+	Keys      *int  `json:"keys"`
+	Paid      *bool `json:"paid"`
+}
+
+func noConditions() conditions {
+	return conditions{
+		Quota: map[string]*quota{}, Suspended: map[string]bool{}, Deleting: map[string]bool{},
+		FeaturesOff: map[string]*string{}, Permissions: map[string]permission{},
+	}
+}
+
+// of returns the limits of a place, all nil where there are none.
+func (c *conditions) of(place string) quota {
+	if q := c.Quota[place]; q != nil {
+		return *q
+	}
+	return quota{}
+}
+
+// place is how the control names a space.
+func (sp *space) place() string { return sp.organization.name + "/" + sp.name }
+
+// featureOn refuses what a feature flag forbids; administrators are exempt.
+func (s *Simulator) featureOn(c *call, feature string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	message, off := s.conditions.FeaturesOff[feature]
+	if !off || s.permission(c) == permitAdmin {
+		return nil
+	}
+	detail := "Feature Disabled: " + feature
+	if message != nil && *message != "" {
+		detail = "Feature Disabled: " + *message
+	}
+	return failure(403, 330002, "CF-FeatureDisabled", detail)
+}
+
+// growing refuses new things in a place that is being deleted.
+func (s *Simulator) growing(sp *space) error {
+	const code, title = 10020, "CF-ResourceBeingDeleted"
+	switch {
+	case s.conditions.Deleting[sp.organization.name]:
+		return failure(422, code, title, "The organization is being deleted")
+	case s.conditions.Deleting[sp.place()]:
+		return failure(422, code, title, "The space is being deleted")
+	}
+	return nil
+}
+
+// checkQuota refuses an instance that a limit has no room for. Those of the
+// space are looked at first.
+func (s *Simulator) checkQuota(sp *space, p *plan) error {
+	inSpace, inOrg := 0, 0
+	for _, i := range s.world.instances.ordered {
+		if i.space.organization == sp.organization {
+			inOrg++
+		}
+		if i.space == sp {
+			inSpace++
+		}
+	}
+	switch {
+	case full(s.conditions.of(sp.place()).Instances, inSpace):
+		return unprocessable("You have exceeded your space's services limit.")
+	case full(s.conditions.of(sp.organization.name).Instances, inOrg):
+		return unprocessable("You have exceeded your organization's services limit.")
+	}
+	return s.checkPaid(sp, p)
+}
+
+func full(limit *int, used int) bool { return limit != nil && used >= *limit }
+
+// checkPaid refuses plans that cost something where they are not allowed.
+func (s *Simulator) checkPaid(sp *space, p *plan) error {
+	const text = "The service instance cannot be created because paid service plans are not allowed"
+	forbidden := func(place string) bool {
+		paid := s.conditions.of(place).Paid
+		return paid != nil && !*paid
+	}
+	switch {
+	case !p.paid:
+		return nil
+	case forbidden(sp.place()):
+		return unprocessable(text + " for your space.")
+	case forbidden(sp.organization.name):
+		return unprocessable(text + ".")
+	}
+	return nil
+}
+
+// checkKeyQuota refuses a key that a limit has no room for.
+func (s *Simulator) checkKeyQuota(sp *space) error {
+	inSpace, inOrg := 0, 0
+	for _, k := range s.world.keys {
+		if k.instance.space.organization == sp.organization {
+			inOrg++
+		}
+		if k.instance.space == sp {
+			inSpace++
+		}
+	}
+	const text = " limit for service binding of type key."
+	switch {
+	case full(s.conditions.of(sp.place()).Keys, inSpace):
+		return unprocessable("You have exceeded your space's" + text)
+	case full(s.conditions.of(sp.organization.name).Keys, inOrg):
+		return unprocessable("You have exceeded your organization's" + text)
+	}
+	return nil
+}

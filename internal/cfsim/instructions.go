@@ -1,0 +1,167 @@
+package cfsim
+
+import (
+	"strconv"
+	"time"
+)
+
+// instruction makes the backing broker answer otherwise than the plan has it.
+type instruction struct {
+	ID        string `json:"id"`
+	Operation string `json:"operation"` // in the words of broker_calls
+	Org       string `json:"org"`       // "" for any, as the next two
+	Instance  string `json:"instance"`
+	Binding   string `json:"binding"`
+	Times     int    `json:"times"` // 0 until cleared
+	// Answer is what the request brings, Polls what asking after an accepted
+	// one does.
+	Answer      string `json:"answer"`
+	Polls       string `json:"polls"`
+	Description string `json:"description"`
+	// RetryAfter is how many seconds the broker wants to be left alone between
+	// polls.
+	RetryAfter   int    `json:"retry_after"`
+	DashboardURL string `json:"dashboard_url"`
+	Hits         int    `json:"hits"`
+}
+
+// maxRetryAfter is the most that a Cloud Controller waits between polls.
+const maxRetryAfter = 86400
+
+// What a Cloud Controller makes of answers without a description.
+const (
+	rejectedRequest   = "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"
+	badResponse       = "The service broker returned an invalid response. Status Code: 500 Internal Server Error, Body: {}"
+	malformedResponse = "The service broker returned an invalid response: expected valid JSON object in body, broker returned 'no JSON'"
+	refusedLogin      = "Authentication with the service broker failed. Double-check that the username and password are correct."
+	unreachable       = "The service broker could not be reached"
+	concurrentRequest = "The service broker could not perform this operation in parallel with other running operations"
+	asyncRequired     = "This service plan requires client support for asynchronous service operations."
+	appRequired       = "This service supports generation of credentials through binding an application only."
+	versionConflict   = "The service broker did not provide a reason for this conflict, please ensure the catalog is up to date and you are providing a version supported by this service plan"
+)
+
+// refusal is an error of the backing broker: how it reads without a
+// description, whether a description takes the place of that, and whether
+// something may be left that has to be cleaned up (R11).
+type refusal struct {
+	bare      string
+	described bool
+	orphan    bool
+}
+
+// The refusals that a delete treats in a way of its own.
+const (
+	answerConcurrency = "concurrency"
+	answerConflict    = "conflict"
+)
+
+func refusals() map[string]refusal {
+	return map[string]refusal{
+		"rejected":           {rejectedRequest, true, false},     // 400
+		"unauthorized":       {refusedLogin, false, false},       // 401
+		"request-timeout":    {timedOutMessage, false, false},    // 408
+		answerConflict:       {"Resource conflict", true, false}, // 409
+		"async-required":     {asyncRequired, false, false},      // 422
+		answerConcurrency:    {concurrentRequest, false, false},  // 422
+		"requires-app":       {appRequired, false, false},        // 422
+		"version-conflict":   {versionConflict, true, false},     // 422
+		"unprocessable":      {rejectedBody("422"), true, true},  // 422 without a known error
+		"error":              {badResponse, true, true},          // 500
+		"malformed":          {malformedResponse, false, true},   // 201 without JSON
+		"unexpected-success": {rejectedBody("204"), false, true}, // 204
+		"unreachable":        {unreachable, false, false},        // nobody listens
+	}
+}
+
+func rejectedBody(status string) string {
+	phrase := map[string]string{"422": "422 Unprocessable Entity", "204": "204 No Content"}[status]
+	return "The service broker returned an invalid response. Status Code: " + phrase + ", Body: {}"
+}
+
+// Answers beside refusals, and what polls may bring.
+const (
+	answerDone     = "done"
+	answerAccepted = "accepted"
+	answerSilent   = "silent"
+	answerGone     = "gone"
+
+	pollsSucceeded  = "succeeded"
+	pollsFailed     = "failed"
+	pollsInProgress = "in progress"
+	pollsError      = "error"
+	pollsRejected   = "rejected"
+	pollsGone       = "gone"
+	pollsUnfetched  = "unfetchable"
+)
+
+func (i *instruction) concerns(c brokerCall) bool {
+	is := func(wanted, got string) bool { return wanted == "" || wanted == got }
+	return is(i.Operation, c.operation) && is(i.Org, c.org) && is(i.Instance, c.instance) && is(i.Binding, c.binding)
+}
+
+// instructed returns the first instruction for a call, counts the hit, and
+// drops it when it is used up.
+func (b *backingBroker) instructed(c brokerCall) *instruction {
+	for at, i := range b.instructions {
+		if !i.concerns(c) {
+			continue
+		}
+		i.Hits++
+		if i.Times > 0 && i.Hits >= i.Times {
+			b.instructions = append(b.instructions[:at:at], b.instructions[at+1:]...)
+		}
+		return i
+	}
+	return nil
+}
+
+// obey answers as instructed.
+func (b *backingBroker) obey(i *instruction, c brokerCall, guid string) reply {
+	removal := c.operation == deprovision || c.operation == unbind
+	switch {
+	case i.Answer == answerAccepted:
+		b.pending[guid] = i.pending(c.operation, time.Now().Add(b.delay))
+		return reply{outcome: replyAccepted, dashboard: i.DashboardURL}
+	case i.Answer == answerSilent:
+		return reply{outcome: replySilent}
+	case i.Answer == answerDone, i.Answer == answerGone && removal:
+		delete(b.pending, guid)
+		return reply{outcome: replyDone, dashboard: i.DashboardURL}
+	case i.Answer == answerGone:
+		return reply{outcome: replyRefused, message: "The service broker rejected the request. Status Code: 410 Gone, Body: {}"}
+	}
+	r := refusals()[i.Answer]
+	message := r.bare
+	if r.described && i.Description != "" {
+		message = "Service broker error: " + i.Description
+	}
+	return reply{outcome: replyRefused, message: message, kind: i.Answer, orphan: r.orphan}
+}
+
+// pending turns an accepted operation into what polling finds.
+func (i *instruction) pending(operation string, ready time.Time) pendingOperation {
+	p := pendingOperation{fate: delayed, word: operation, ready: ready, description: i.Description,
+		retry: time.Duration(min(i.RetryAfter, maxRetryAfter)) * time.Second}
+	removal := operation == deprovision || operation == unbind
+	switch i.Polls {
+	case pollsFailed, pollsRejected:
+		p.fate = fails
+	case pollsInProgress, pollsError:
+		p.fate = stalls // a poll that fails never ends an operation
+	case pollsGone:
+		if !removal {
+			p.fate = stalls
+		}
+	case pollsUnfetched:
+		p.fate = unfetchable
+	}
+	return p
+}
+
+func (b *backingBroker) instruct(i instruction) string {
+	b.lastInstruction++
+	i.ID, i.Hits = "instruction-"+strconv.Itoa(b.lastInstruction), 0
+	b.instructions = append(b.instructions, &i)
+	return i.ID
+}

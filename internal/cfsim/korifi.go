@@ -1,0 +1,141 @@
+package cfsim
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Operations of jobs as Korifi calls them. Its jobs are no rows: what they say
+// is read from the resource, whose GUID is part of theirs.
+const (
+	korifiInstance = "managed_service_instance"
+	korifiBinding  = "managed_service_binding"
+	korifiCreate   = ".create"
+	korifiDelete   = ".delete"
+)
+
+// errUnfinished ends as the answer to an unknown error, which is what Korifi
+// has for the details of a key that has none.
+var errUnfinished = errors.New("the binding has no credentials")
+
+// korifiJobID names a job of ours as Korifi would.
+func korifiJobID(operation, resource string) string {
+	return korifiOperation(operation) + "~" + resource
+}
+
+func korifiOperation(operation string) string {
+	return map[string]string{
+		jobCreateInstance: korifiInstance + korifiCreate, jobDeleteInstance: korifiInstance + korifiDelete,
+		jobCreateKey: korifiBinding + korifiCreate, jobDeleteKey: korifiBinding + korifiDelete,
+	}[operation]
+}
+
+// korifiRoutes changes the routes of the Cloud Controller into Korifi's.
+func (s *Simulator) korifiRoutes(routes []route) []route {
+	const one = "/v3/service_instances/:guid"
+	missing := []string{one + "/parameters", one + "/permissions", one + "/relationships/shared_spaces"}
+	routes = slices.DeleteFunc(routes, func(r route) bool { return slices.Contains(missing, r.pattern) })
+	own := map[string]handler{
+		"POST /v3/service_instances":                   s.createKorifiInstance,
+		"PATCH " + one:                                 s.updateKorifiInstance,
+		"DELETE " + one:                                s.deleteKorifiInstance,
+		"POST /v3/service_credential_bindings":         s.createKorifiKey,
+		"DELETE /v3/service_credential_bindings/:guid": s.deleteKorifiKey,
+		"GET /v3/jobs/:guid":                           s.getKorifiJob,
+	}
+	for i, r := range routes {
+		if handle, there := own[r.method+" "+r.pattern]; there {
+			routes[i].handle = handle
+		}
+	}
+	return routes
+}
+
+// without takes query parameters away that Korifi refuses.
+func (c *call) without(params []string, refused ...string) []string {
+	if !c.korifi {
+		return params
+	}
+	return slices.DeleteFunc(slices.Clone(params), func(name string) bool { return slices.Contains(refused, name) })
+}
+
+// korifiWait tells what a bind has to wait for: the instance. One that failed
+// is waited for without an end.
+func korifiWait(i *instance) (reply, bool) {
+	switch {
+	case i.last.is(kindCreate, stateFailed):
+		return reply{outcome: replyNever}, true
+	case i.last.kind == kindDelete || i.last.state == stateSucceeded:
+		return reply{}, false
+	}
+	return reply{outcome: replyLater}, true
+}
+
+type korifiJobView struct {
+	GUID      string          `json:"guid"`
+	Errors    []cfError       `json:"errors"`
+	Operation string          `json:"operation"`
+	State     string          `json:"state"`
+	Links     map[string]link `json:"links"`
+}
+
+// getKorifiJob derives a job from its name and the resource. A create that
+// failed is never seen to end; a delete is given up after a fixed time.
+func (s *Simulator) getKorifiJob(c *call) (*answer, error) {
+	if err := c.allow(); err != nil {
+		return nil, err
+	}
+	operation, guid, _ := strings.Cut(c.guid, "~")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row, known := s.korifiResource(operation, guid)
+	if !known {
+		return nil, notFound("Job")
+	}
+	v := korifiJobView{GUID: c.guid, Errors: []cfError{}, Operation: operation, State: jobPolling, Links: map[string]link{"self": {Href: c.base + "/v3/jobs/" + c.guid}}}
+	switch {
+	case strings.HasSuffix(operation, korifiCreate):
+		if row == nil {
+			return nil, notFound("Job")
+		}
+		if row.created {
+			v.State = jobComplete
+		}
+	case row == nil:
+		v.State = jobComplete
+	case row.deleted.IsZero():
+		return nil, notFound("Job")
+	case s.options.Now().Sub(row.deleted) >= s.options.KorifiDeleteTimeout:
+		v.State = jobFailed
+		v.Errors = []cfError{{codeUnprocessable, titleUnprocessable, strings.TrimSuffix(operation, korifiDelete) +
+			" deletion timed out, check the remaining \"" + guid + "\" resource"}}
+	}
+	return jsonAnswer(http.StatusOK, v)
+}
+
+// korifiRow is what a job reads from a resource.
+type korifiRow struct {
+	created bool
+	deleted time.Time // when the delete was asked for
+}
+
+// korifiResource finds what a job is about, nil when it is gone; known is
+// false for an operation that there is not.
+func (s *Simulator) korifiResource(operation, guid string) (row *korifiRow, known bool) {
+	switch operation {
+	case korifiInstance + korifiCreate, korifiInstance + korifiDelete:
+		if i := s.world.instances.get(guid); i != nil {
+			return &korifiRow{i.last.kind != "" && i.last.kind != kindCreate || i.last.is(kindCreate, stateSucceeded), i.deleted}, true
+		}
+	case korifiBinding + korifiCreate, korifiBinding + korifiDelete:
+		if k := s.world.keys[guid]; k != nil {
+			return &korifiRow{k.last.kind != kindCreate || k.last.state == stateSucceeded, k.deleted}, true
+		}
+	default:
+		return nil, false
+	}
+	return nil, true
+}

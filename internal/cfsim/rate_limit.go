@@ -1,0 +1,91 @@
+package cfsim
+
+import (
+	"math"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// rateLimiter counts the requests of each login, or address, in windows that
+// begin with the first of them. It is guarded by the simulator's mutex.
+type rateLimiter struct {
+	limit   int // 0 for none
+	window  time.Duration
+	windows map[string]rateWindow
+}
+
+type rateWindow struct {
+	ends time.Time
+	used int
+}
+
+func newRateLimiter(limit int, window time.Duration) *rateLimiter {
+	if window <= 0 {
+		window = time.Second
+	}
+	return &rateLimiter{limit: limit, window: window, windows: map[string]rateWindow{}}
+}
+
+// take counts one request and returns the window it falls into.
+func (l *rateLimiter) take(who string, now time.Time) rateWindow {
+	w := l.windows[who]
+	if !now.Before(w.ends) {
+		w = rateWindow{ends: now.Add(l.window)}
+	}
+	w.used++
+	l.windows[who] = w
+	return w
+}
+
+// unlimited tells which routes the limiter lets through uncounted. The UAA is
+// another component.
+func unlimited(pattern string) bool {
+	return pattern == "/" || pattern == "/v3" || pattern == healthRoute || pattern == tokenRoute
+}
+
+// limited counts a request. It returns the headers that tell of the limit, nil
+// where there is none, and the refusal when it is used up.
+func (s *Simulator) limited(found route, c *call) (http.Header, *answer) {
+	if s.limiter.limit <= 0 || s.options.Korifi || unlimited(found.pattern) {
+		return nil, nil
+	}
+	now := s.options.Now()
+	who := c.caller
+	if who == "" {
+		who = "address " + address(c.request)
+	}
+	s.mu.Lock()
+	w := s.limiter.take(who, now)
+	s.mu.Unlock()
+	header := http.Header{}
+	header.Set("X-Ratelimit-Limit", strconv.Itoa(s.limiter.limit))
+	header.Set("X-Ratelimit-Remaining", strconv.Itoa(max(0, s.limiter.limit-w.used)))
+	header.Set("X-Ratelimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(w.ends.UnixMilli())/1000)), 10))
+	if w.used <= s.limiter.limit {
+		return header, nil
+	}
+	return header, rateRefusal(c.caller != "", w.ends.Sub(now))
+}
+
+// rateRefusal is JSON that is called plain text, as the real one sends it.
+func rateRefusal(known bool, wait time.Duration) *answer {
+	err := failure(http.StatusTooManyRequests, 10013, "CF-RateLimitExceeded", "Rate Limit Exceeded")
+	if !known {
+		err = failure(http.StatusTooManyRequests, 10014, "CF-IPBasedRateLimitExceeded",
+			"Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.")
+	}
+	a := errorAnswer(err)
+	a.header.Set("Content-Type", "text/plain; charset=utf-8")
+	a.header.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	return a
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}

@@ -1,0 +1,79 @@
+package cfsim
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// clock is a time that a test moves.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	return time.Date(2026, 3, 10, 15, 49, 29, 0, time.UTC).Add(time.Duration(c.offset.Load()))
+}
+
+func (c *clock) move(d time.Duration) { c.offset.Add(int64(d)) }
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	var at clock
+	o := quick()
+	o.Now, o.RateLimit, o.RateWindow = at.now, 3, 90*time.Second
+	c := start(t, o)
+	for left := 2; left >= 0; left-- {
+		r := c.must(200, "GET", "/v3/spaces", "")
+		if got := r.header.Get("X-RateLimit-Remaining"); got != strconv.Itoa(left) || r.header.Get("X-RateLimit-Limit") != "3" {
+			t.Errorf("remaining %q of %q, want %d of 3", got, r.header.Get("X-RateLimit-Limit"), left)
+		}
+		if got, want := r.header.Get("X-RateLimit-Reset"), strconv.FormatInt(at.now().Add(90*time.Second).Unix(), 10); got != want {
+			t.Errorf("reset %q, want %q", got, want)
+		}
+	}
+	at.move(30500 * time.Millisecond)
+	r := c.do("GET", "/v3/spaces", "")
+	checkAnswer(t, r, "429 10013 CF-RateLimitExceeded: Rate Limit Exceeded")
+	if r.header.Get("Retry-After") != "60" || r.header.Get("Content-Type") != "text/plain; charset=utf-8" || r.header.Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("headers %v", r.header)
+	}
+	for _, path := range []string{"/", "/v3", "/healthz"} {
+		if r := c.must(200, "GET", path, ""); r.header.Get("X-RateLimit-Limit") != "" {
+			t.Errorf("%s is counted", path)
+		}
+	}
+	at.move(59500 * time.Millisecond)
+	c.must(200, "GET", "/v3/spaces", "")
+}
+
+func TestRateLimitOfStrangers(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Now, o.RateLimit = new(clock).now, 1
+	c := start(t, o)
+	stranger := &cloud{t: t, sim: c.sim, url: c.url}
+	info := stranger.must(200, "GET", "/v3/info", "")
+	if info.at("rate_limits", "enabled") != true || info.str("rate_limits", "general_limit") != "" {
+		t.Errorf("info %s", info.body)
+	}
+	r := stranger.do("GET", "/v3/info", "")
+	checkAnswer(t, r, "429 10014 CF-IPBasedRateLimitExceeded: Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.")
+	if r.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After %q", r.header.Get("Retry-After"))
+	}
+	c.must(200, "GET", "/v3/spaces", "")
+}
+
+func TestNoRateLimit(t *testing.T) {
+	t.Parallel()
+	korifi := quick()
+	korifi.RateLimit, korifi.Korifi = 1, true
+	for name, o := range map[string]Options{"none asked for": quick(), "none with Korifi": korifi} {
+		c := start(t, o)
+		for range 3 {
+			if r := c.must(200, "GET", "/v3/spaces", ""); r.header.Get("X-RateLimit-Limit") != "" {
+				t.Errorf("%s: headers %v", name, r.header)
+			}
+		}
+	}
+}
