@@ -46,8 +46,10 @@ func (h *handler) fetchBinding(ctx context.Context, e *exchange) (answer, error)
 // bindingBody leaves the parameters out: only a fetched binding has them.
 func bindingBody(b broker.BindingBody) osb.BindingResponse {
 	return osb.BindingResponse{
-		Credentials:    present(b.Credentials),
-		SyslogDrainURL: b.SyslogDrainURL,
-		VolumeMounts:   present(b.VolumeMounts),
+		Credentials:     present(b.Credentials),
+		SyslogDrainURL:  b.SyslogDrainURL,
+		VolumeMounts:    present(b.VolumeMounts),
+		RouteServiceURL: b.RouteServiceURL,
+		Endpoints:       present(b.Endpoints),
 	}
 }

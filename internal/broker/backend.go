@@ -139,6 +139,10 @@ type KeyDetails struct {
 	Credentials    json.RawMessage `json:"credentials,omitempty"`
 	SyslogDrainURL string          `json:"syslog_drain_url,omitempty"`
 	VolumeMounts   json.RawMessage `json:"volume_mounts,omitempty"`
+	// RouteServiceURL and Endpoints are not in the details of today's service keys;
+	// a Cloud Foundry that tells them is handed on.
+	RouteServiceURL string          `json:"route_service_url,omitempty"`
+	Endpoints       json.RawMessage `json:"endpoints,omitempty"`
 }
 
 // Marketplace is what a client's org sees, in Cloud Foundry's own words.

@@ -28,6 +28,10 @@ type BackendHarness struct {
 	BigNumber string
 	// Patience is how long an operation may take to end.
 	Patience time.Duration
+	// Korifi says that the backend has Korifi's limits: no update changes anything,
+	// which is refused unsent; keys of one name do not exclude each other; the job of
+	// what failed never ends, so that the row alone tells.
+	Korifi bool
 }
 
 // TestBackend holds a broker.Backend to the contract in the comments of that
@@ -56,6 +60,8 @@ func TestBackend(t *testing.T, open func(t *testing.T) BackendHarness) {
 		{"a key of an absent instance is not made", keyOfAbsentInstance},
 		{"a bind that needs an app says so", appOnlyBindSaysSo},
 		{"any id can be a name", anyIDIsAName},
+		{"the inventory has the true ids", inventoryHasTrueIDs},
+		{"our own keys are not foreign", ownKeysAreNotForeign},
 		{"a context that ended is obeyed", endedContextIsObeyed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -78,6 +84,31 @@ func (h BackendHarness) instanceCall(name string) broker.InstanceCall {
 	}
 }
 
+// failure waits until an accepted create failed, and returns its row beside what the
+// job says. find looks for the row.
+func (h BackendHarness) failure(
+	t *testing.T, answer broker.Answer, err error, find func(*testing.T) broker.Row,
+) (broker.JobSight, broker.Row) {
+	t.Helper()
+	if !h.Korifi {
+		sight := h.outcome(t, answer, err)
+		return sight, find(t)
+	}
+	if answer.Reply != lifecycle.ReplyAccepted {
+		t.Fatalf("answer %+v, %v; want %s", answer, err, lifecycle.ReplyAccepted)
+	}
+	var row broker.Row
+	h.until(t, "the row failed", func(context.Context) bool {
+		row = find(t)
+		return row.Last.State == lifecycle.LastFailed
+	})
+	sight, err := h.Backend.Job(t.Context(), answer.Job)
+	if err != nil {
+		t.Fatalf("Job(%q): %v", answer.Job, err)
+	}
+	return sight, row
+}
+
 // instance makes an instance of Plan and returns its row.
 func (h BackendHarness) instance(t *testing.T, name string) broker.Row {
 	t.Helper()
@@ -89,15 +120,32 @@ func (h BackendHarness) instance(t *testing.T, name string) broker.Row {
 // key makes a key and returns its row.
 func (h BackendHarness) key(t *testing.T, instance, name string) broker.Row {
 	t.Helper()
-	answer, err := h.Backend.CreateKey(t.Context(), broker.KeyCall{
+	answer, err := h.createKey(t, broker.KeyCall{
 		Name: name, InstanceGUID: instance, Marks: marks("bind-"+name, 7),
 	})
 	h.settle(t, answer, err)
+	return h.oneKey(t, instance, name)
+}
+
+// oneKey returns the only key of the name.
+func (h BackendHarness) oneKey(t *testing.T, instance, name string) broker.Row {
+	t.Helper()
 	look, err := h.Backend.FindKeys(t.Context(), instance, name)
 	if err != nil || len(look.Rows) != 1 {
 		t.Fatalf("FindKeys(%q) = %+v, %v; want one row", name, look.Rows, err)
 	}
 	return look.Rows[0]
+}
+
+// createKey makes a key. Where marks are not taken, which the first call may have to
+// find out, the second has them in the name.
+func (h BackendHarness) createKey(t *testing.T, c broker.KeyCall) (broker.Answer, error) {
+	t.Helper()
+	answer, err := h.Backend.CreateKey(t.Context(), c)
+	if h.Korifi && answer.Reply == lifecycle.ReplyBusy {
+		return h.Backend.CreateKey(t.Context(), c)
+	}
+	return answer, err
 }
 
 // one returns the only instance of the name.

@@ -56,13 +56,34 @@ func credentialsAreExact(t *testing.T, h BackendHarness) {
 func secondKeyIsTaken(t *testing.T, h BackendHarness) {
 	instance := h.instance(t, "one")
 	first := h.key(t, instance.GUID, "k")
-	answer, err := h.Backend.CreateKey(t.Context(), broker.KeyCall{
+	answer, err := h.createKey(t, broker.KeyCall{
 		Name: "k", InstanceGUID: instance.GUID, Marks: marks("bind-other", 8),
 	})
+	if h.Korifi {
+		h.settle(t, answer, err)
+		wantLoose(t, h, instance.GUID)
+		return
+	}
 	wantReply(t, "the second key", answer, err, lifecycle.ReplyTaken)
 	look, err := h.Backend.FindKeys(t.Context(), instance.GUID, "k")
 	if err != nil || len(look.Rows) != 1 || look.Rows[0].GUID != first.GUID {
 		t.Errorf("FindKeys = %+v, %v; want the first key", look.Rows, err)
+	}
+}
+
+// wantLoose wants both keys of the binding, told apart by their operations, and that
+// the same operation makes no third.
+func wantLoose(t *testing.T, h BackendHarness, instance string) {
+	t.Helper()
+	answer, err := h.createKey(t, broker.KeyCall{Name: "k", InstanceGUID: instance, Marks: marks("bind-other", 8)})
+	wantReply(t, "the same operation again", answer, err, lifecycle.ReplyTaken)
+	look, err := h.Backend.FindKeys(t.Context(), instance, "k")
+	operations := map[string]bool{}
+	for _, row := range look.Rows {
+		operations[row.Operation] = row.Marked && row.Loose
+	}
+	if diff := cmp.Diff(map[string]bool{"bind-k": true, "bind-other": true}, operations); err != nil || diff != "" {
+		t.Errorf("FindKeys: %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -74,7 +95,7 @@ func keysBelongToInstances(t *testing.T, h BackendHarness) {
 }
 
 func keyOfAbsentInstance(t *testing.T, h BackendHarness) {
-	answer, err := h.Backend.CreateKey(t.Context(), broker.KeyCall{
+	answer, err := h.createKey(t, broker.KeyCall{
 		Name: "k", InstanceGUID: nowhere, Marks: marks("bind-k", 7),
 	})
 	wantReply(t, "CreateKey", answer, err, lifecycle.ReplyRefused, lifecycle.ReplyAbsent)
@@ -85,10 +106,15 @@ func appOnlyBindSaysSo(t *testing.T, h BackendHarness) {
 	call.PlanGUID = h.AppOnly
 	answer, err := h.Backend.CreateInstance(t.Context(), call)
 	h.settle(t, answer, err)
-	answer, err = h.Backend.CreateKey(t.Context(), broker.KeyCall{
-		Name: "k", InstanceGUID: h.one(t, "one").GUID, Marks: marks("bind-k", 7),
-	})
-	sight := h.outcome(t, answer, err)
+	instance := h.one(t, "one").GUID
+	answer, err = h.createKey(t, broker.KeyCall{Name: "k", InstanceGUID: instance, Marks: marks("bind-k", 7)})
+	sight, row := h.failure(t, answer, err, func(t *testing.T) broker.Row { return h.oneKey(t, instance, "k") })
+	if row.Last.State != lifecycle.LastFailed {
+		t.Errorf("row = %+v; want it failed", row)
+	}
+	if h.Korifi {
+		return // no word of the reason
+	}
 	if sight.State != lifecycle.JobFailed || sight.Code != string(broker.CodeRequiresApp) {
 		t.Errorf("job = %+v; want it failed with %s", sight, broker.CodeRequiresApp)
 	}
@@ -121,6 +147,40 @@ func anyIDIsAName(t *testing.T, h BackendHarness) {
 	}
 	if len(keys) != 6 {
 		t.Errorf("6 ids made %d keys", len(keys))
+	}
+}
+
+// inventoryHasTrueIDs lists what has our marks, under the ids that a platform knows.
+func inventoryHasTrueIDs(t *testing.T, h BackendHarness) {
+	want := map[broker.Key]string{}
+	for _, id := range []string{"plain", " blank", "\xff"} {
+		row := h.instance(t, id)
+		want[broker.Key{InstanceID: id}] = row.GUID
+		want[broker.Key{InstanceID: id, BindingID: "k"}] = h.key(t, row.GUID, "k").GUID
+	}
+	// Where keys take no marks, an id that cannot be a name is not written anywhere.
+	if !h.Korifi {
+		row := h.one(t, "plain")
+		want[broker.Key{InstanceID: "plain", BindingID: " k"}] = h.key(t, row.GUID, " k").GUID
+	}
+	list, err := h.Backend.Marked(t.Context())
+	got := map[broker.Key]string{}
+	for _, m := range list {
+		got[m.Key] = m.GUID
+		if m.Operation == "" || m.Seq == 0 {
+			t.Errorf("%+v is listed without its marks", m)
+		}
+	}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" || len(got) != len(list) {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+func ownKeysAreNotForeign(t *testing.T, h BackendHarness) {
+	row := h.instance(t, "one")
+	h.key(t, row.GUID, "k")
+	if names, err := h.Backend.ForeignKeys(t.Context(), row.GUID); err != nil || len(names) != 0 {
+		t.Errorf("ForeignKeys = %q, %v; want none", names, err)
 	}
 }
 

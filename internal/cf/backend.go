@@ -32,8 +32,9 @@ type Config struct {
 	SkipTLSVerify bool
 	// Now tells when a look-up began and how long calls take; it must be given.
 	Now func() time.Time
-	// Logger gets one debug line a call, without queries, bodies or tokens; nil
-	// means none.
+	// Logger gets one debug line a call, without queries, bodies or tokens, and an
+	// info line for each warning of a job and each row that the audit cannot read;
+	// nil means none.
 	Logger *slog.Logger
 	// Observe is told of every exchange, with the method and route ("POST
 	// /v3/service_instances"), the status or "error", and its duration. It may be
@@ -52,6 +53,9 @@ type Backend struct {
 	http    *http.Client
 	session *session
 	places  *places
+	sight   sight
+	tongue  tongue
+	heard   *heard
 	secrets []string
 }
 
@@ -80,7 +84,7 @@ func New(c Config) (*Backend, error) {
 	}
 	b := &Backend{
 		config: c, api: strings.TrimRight(c.API, "/"), http: client,
-		places: newPlaces(), secrets: secretTexts(c.ClientSecret, c.Password),
+		places: newPlaces(), heard: newHeard(), secrets: secretTexts(c.ClientSecret, c.Password),
 	}
 	b.session = newSession(b.logIn)
 	return b, nil
@@ -91,19 +95,31 @@ func (b *Backend) bounded(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(ctx, b.config.CallTimeout)
 }
 
+// exchanged is one exchange, as logs and metrics see it.
+type exchanged struct {
+	call      string
+	began     time.Time
+	err       error
+	status    int
+	requestID string
+}
+
 // observed reports one exchange to the log and to the metrics.
-func (b *Backend) observed(ctx context.Context, call string, began time.Time, err error, status int) {
-	took := b.config.Now().Sub(began)
+func (b *Backend) observed(ctx context.Context, e exchanged) {
+	took := b.config.Now().Sub(e.began)
 	result := "error"
-	if status > 0 {
-		result = fmt.Sprint(status)
+	if e.status > 0 {
+		result = fmt.Sprint(e.status)
 	}
-	attrs := []any{"call", call, "result", result, "took", took}
-	if err != nil {
-		attrs = append(attrs, "error", err)
+	attrs := []any{"call", e.call, "result", result, "took", took}
+	if e.requestID != "" {
+		attrs = append(attrs, "request_id", e.requestID)
+	}
+	if e.err != nil {
+		attrs = append(attrs, "error", e.err)
 	}
 	b.config.Logger.DebugContext(ctx, "cloud foundry", attrs...)
 	if b.config.Observe != nil {
-		b.config.Observe(call, result, took)
+		b.config.Observe(e.call, result, took)
 	}
 }

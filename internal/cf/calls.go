@@ -20,7 +20,11 @@ func (b *Backend) call(ctx context.Context, r request, noun string) (broker.Answ
 	if err != nil {
 		return b.refused(err, noun), err
 	}
-	return taken(r, answer)
+	reply, err := taken(r, answer)
+	if reply.Job != "" {
+		b.tongue.learnFromJob(reply.Job)
+	}
+	return reply, err
 }
 
 // taken reads the answer of a call that succeeded. One that is neither a job nor

@@ -8,6 +8,14 @@
 // headers, and several requests and answers change what they carry. Each place
 // that goes around such a trap names it.
 //
+// Two implementations of the API are spoken to: the Cloud Controller and Korifi. A
+// Backend learns from the answers which it is (see dialect), asks Korifi without the
+// filters that it refuses, and names keys there by their operation (LooseKeyName),
+// as they cannot be marked.
+//
+// A login that lost sight of its org is shown empty lists. Nothing counts as absent
+// before the org, or its known spaces, were seen once more (see seen).
+//
 // What a call that was sent came to is decided in one table, in errors.go. Nothing
 // here repeats a POST or PATCH whose fate is open.
 package cf

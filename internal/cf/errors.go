@@ -17,10 +17,13 @@ const (
 	codeNotAuthorized    = 10003
 	codeUnprocessable    = 10008
 	codeUnableToPerform  = 10009
+	codeBadQuery         = 10005
+	codeOtherOffering    = 1002
 	codeNotFound         = 10010
 	codeUniqueness       = 10016
 	codeBeingDeleted     = 10020
 	codeInstanceNotFound = 60004
+	codeInProgress       = 60016
 	codeBindingNotRead   = 90007
 	codeInstanceNotRead  = 120004
 	codeUnknown          = 10001
@@ -51,6 +54,7 @@ type rule struct {
 	inside string // text somewhere in the detail
 	reply  lifecycle.Reply
 	code   broker.Code // OSB's word for the refusal
+	stale  bool        // a plan's GUID that means nothing any more
 }
 
 // refusals is the one table from answers that are no success to replies; the first
@@ -83,6 +87,8 @@ func refusals() []rule {
 		{name: "space gone", status: http.StatusUnprocessableEntity, prefix: "Invalid space.", reply: lifecycle.ReplyBusy},
 		{name: "space going", codes: []int{codeBeingDeleted}, prefix: "The space is being deleted", reply: lifecycle.ReplyBusy},
 		{name: "lost a race for metadata", status: http.StatusUnprocessableEntity, codes: []int{codeUniqueness}, reply: lifecycle.ReplyBusy},
+		{name: "plan gone or hidden", codes: []int{codeUnprocessable}, prefix: "Invalid service plan", reply: lifecycle.ReplyRefused, stale: true},
+		{name: "plan of another offering", codes: []int{codeOtherOffering}, reply: lifecycle.ReplyRefused, stale: true},
 		{name: "other version wanted", codes: []int{codeUnprocessable}, prefix: "maintenance_info", reply: lifecycle.ReplyRefused, code: broker.CodeMaintenanceInfoConflict},
 		{name: "no upgrades", codes: []int{codeUnprocessable}, prefix: "The service broker does not support upgrades", reply: lifecycle.ReplyRefused, code: broker.CodeMaintenanceInfoConflict},
 
@@ -103,18 +109,17 @@ func (r rule) matches(e *Error) bool {
 
 // judge says what became of a call that ended with err. An error that is none of
 // ours, and an answer that no rule knows, leave it open.
-func judge(err error) (lifecycle.Reply, broker.Code) {
+func judge(err error) rule {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !ok:
-		return lifecycle.ReplyUnknown, ""
+		return rule{reply: lifecycle.ReplyUnknown}
 	case e.unsent:
-		return lifecycle.ReplyBusy, ""
+		return rule{reply: lifecycle.ReplyBusy}
 	case e.Err != nil: // no answer, or half of one
-		return lifecycle.ReplyUnknown, ""
+		return rule{reply: lifecycle.ReplyUnknown}
 	}
-	r := ruleFor(e)
-	return r.reply, r.code
+	return ruleFor(e)
 }
 
 // ruleFor returns the first line of the table that matches.
@@ -130,15 +135,19 @@ func ruleFor(e *Error) rule {
 // refused turns the error of a call into its answer. The noun is what a user wanted
 // of Cloud Foundry, as in "the service key".
 func (b *Backend) refused(err error, noun string) broker.Answer {
-	reply, code := judge(err)
-	a := broker.Answer{Reply: reply}
+	r := judge(err)
+	a := broker.Answer{Reply: r.reply}
 	e, ok := errors.AsType[*Error](err)
-	if ok {
-		a.RetryAfter = e.RetryAfter
+	if !ok {
+		return a
 	}
-	if ok && reply == lifecycle.ReplyRefused {
-		a.Code = string(code)
+	a.RetryAfter = e.RetryAfter
+	if r.reply == lifecycle.ReplyRefused {
+		a.Code, a.StalePlan = string(r.code), r.stale
 		a.Description = "Cloud Foundry refused " + noun + ": " + b.userText(e.text)
+		if e.advice == adviceRole {
+			a.Description += " (the broker's login in Cloud Foundry lacks a role; its operator has to look at it)"
+		}
 	}
 	return a
 }

@@ -36,6 +36,7 @@ type Error struct {
 	router string // what the router in front of Cloud Foundry says
 	text   string // Detail as it came, for the table and for users
 	unsent bool   // nothing of the request left, so it took no effect
+	advice string // what an operator should look at when the login is at fault
 }
 
 // Error returns one line for a log.
@@ -59,6 +60,9 @@ func (e *Error) Error() string {
 	}
 	if e.Err != nil {
 		text.WriteString(" " + e.Err.Error())
+	}
+	if e.advice != "" {
+		text.WriteString(": " + e.advice)
 	}
 	if e.RequestID != "" {
 		text.WriteString(" [request " + e.RequestID + "]")
@@ -88,7 +92,7 @@ func Unreachable(err error) bool {
 func (b *Backend) newError(what string, answer *response) *Error {
 	e := &Error{
 		Call: what, Status: answer.status,
-		RequestID:  clip(answer.header.Get("X-Vcap-Request-Id"), 100),
+		RequestID:  requestID(answer),
 		RetryAfter: retryAfter(answer.header, b.config.Now()),
 		router:     clip(answer.header.Get("X-Cf-Routererror"), 100),
 	}
@@ -105,11 +109,17 @@ func (b *Backend) newError(what string, answer *response) *Error {
 		details[i] = one.Detail
 	}
 	e.Code, e.Title = first.Code, b.logText(first.Title)
+	e.advice = adviceFor(e.Status, e.Code)
 	e.text = strings.Join(details, "; ")
 	if ownWords(e.Code) {
 		e.Detail = b.logText(e.text)
 	}
 	return e
+}
+
+// requestID is Cloud Foundry's id of a request, for its logs and ours.
+func requestID(answer *response) string {
+	return clip(oneLine(answer.header.Get("X-Vcap-Request-Id")), 100)
 }
 
 // ownWords reports whether details with this code are Cloud Foundry's own. Others

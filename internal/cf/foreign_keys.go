@@ -7,6 +7,7 @@ import (
 )
 
 // ForeignKeys returns the names of the instance's keys that do not carry our marks.
+// It takes one call.
 func (b *Backend) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
 	r := request{
 		path:  keysRoute,
@@ -16,7 +17,7 @@ func (b *Backend) ForeignKeys(ctx context.Context, instanceGUID string) ([]strin
 	var names []string
 	err := pages(ctx, b, r, func(p page[keyRow]) {
 		for _, k := range p.Resources {
-			if k.Name != nil && !b.row(k.facts(), p.header).Marked {
+			if k.Name != nil && !b.keyRow(k, p.header).Marked {
 				names = append(names, *k.Name)
 			}
 		}

@@ -25,7 +25,7 @@ func (b *Backend) CreateInstance(ctx context.Context, c broker.InstanceCall) (br
 	name := Name(c.Name)
 	what := "create instance " + strconv.Quote(name) + " of plan " + strconv.Quote(c.PlanGUID)
 	body, err := withParameters(resource.ServiceInstanceManagedCreate{
-		Type: "managed", Name: name, Metadata: b.createMetadata(c.Marks),
+		Type: "managed", Name: name, Metadata: b.createMetadata(c.Name, c.Marks),
 		Relationships: resource.ServiceInstanceRelationships{Space: toOne(space), ServicePlan: toOne(c.PlanGUID)},
 	}, c.Parameters)
 	if err != nil {
@@ -62,11 +62,62 @@ type maintenanceVersion struct {
 	Version string `json:"version"`
 }
 
-// UpdateInstance sends one PATCH, with only what c changes and the mark.
+// korifiCannot is what Korifi does not do: it answers such a PATCH with success and
+// writes its mark, but changes nothing.
+const korifiCannot = "This Cloud Foundry (Korifi) cannot change the plan, the version or the parameters of a service instance."
+
+// UpdateInstance sends one PATCH, with only what c changes and the mark. One that
+// Korifi would ignore is refused unsent. While it is not known which implementation
+// answers, a question of one call goes before.
 func (b *Backend) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
 	const noun = "the update of the service instance"
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()
+	what := "update instance " + strconv.Quote(guid)
+	if answer, err := b.patchable(ctx, c, what, noun); err != nil {
+		return answer, err
+	}
+	body, err := patchBody(c)
+	if err != nil {
+		return unsendable(what, noun, err)
+	}
+	answer, err := b.call(ctx, request{
+		method: http.MethodPatch, path: instancePath(guid), route: instanceRoute, body: body, what: what,
+	}, noun)
+	if answer.Reply == lifecycle.ReplyAbsent {
+		// Absence ends an update, so it is not believed to a login that is blind.
+		if blind := b.confirmSight(ctx); blind != nil {
+			return broker.Answer{Reply: lifecycle.ReplyBusy}, blind
+		}
+	}
+	return b.curable(ctx, answer, err, guid)
+}
+
+// patchable fails with an answer when the PATCH must not be sent.
+func (b *Backend) patchable(ctx context.Context, c broker.InstanceCall, what, noun string) (broker.Answer, error) {
+	if c.PlanGUID == "" && c.MaintenanceVersion == "" && len(c.Parameters) == 0 {
+		return broker.Answer{}, nil
+	}
+	switch d, err := b.dialect(ctx); {
+	case err != nil:
+		return b.notBegun(err, noun), err
+	case d == korifi:
+		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: korifiCannot},
+			&Error{Call: what, Err: errors.New("not sent: Korifi would ignore it"), unsent: true}
+	}
+	return broker.Answer{}, nil
+}
+
+// curable turns a refusal for want of a role into one for now, if the role can be
+// taken. It takes calls only after such a refusal.
+func (b *Backend) curable(ctx context.Context, answer broker.Answer, err error, instanceGUID string) (broker.Answer, error) {
+	if b.roleIsMissing(ctx, err, instanceGUID) {
+		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try has the role
+	}
+	return answer, err
+}
+
+func patchBody(c broker.InstanceCall) ([]byte, error) {
 	patch := instancePatch{Metadata: updateMetadata(c.Marks)}
 	if c.PlanGUID != "" {
 		patch.Relationships = &resource.ServiceInstanceRelationships{ServicePlan: toOne(c.PlanGUID)}
@@ -74,22 +125,16 @@ func (b *Backend) UpdateInstance(ctx context.Context, guid string, c broker.Inst
 	if c.MaintenanceVersion != "" {
 		patch.MaintenanceInfo = &maintenanceVersion{c.MaintenanceVersion}
 	}
-	what := "update instance " + strconv.Quote(guid)
-	body, err := withParameters(patch, c.Parameters)
-	if err != nil {
-		return unsendable(what, noun, err)
-	}
-	return b.call(ctx, request{
-		method: http.MethodPatch, path: instancePath(guid), route: instanceRoute, body: body, what: what,
-	}, noun)
+	return withParameters(patch, c.Parameters)
 }
 
 // DeleteInstance sends one DELETE. Cloud Foundry deletes the keys as well.
 func (b *Backend) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()
-	return b.call(ctx, request{
+	answer, err := b.call(ctx, request{
 		method: http.MethodDelete, path: instancePath(guid), route: instanceRoute,
 		what: "delete instance " + strconv.Quote(guid),
 	}, "the deletion of the service instance")
+	return b.curable(ctx, answer, err, guid)
 }

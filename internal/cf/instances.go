@@ -39,64 +39,36 @@ func (i instanceRow) facts() facts {
 	return facts{guid: i.GUID, metadata: i.Metadata, last: i.LastOperation}
 }
 
-// FindInstances returns every instance of this name in the org. The filter by org
-// also finds what other orgs share into it; those rows are left out. Databases that
-// ignore case find too much as well, so the name is compared again.
+// FindInstances returns every instance of this name in the org. Databases that
+// ignore case find too much, so the name is compared again. It takes one call; a
+// look that finds nothing takes one more (see seen).
 func (b *Backend) FindInstances(ctx context.Context, name string) (broker.Look, error) {
-	org, err := b.org(ctx)
-	if err != nil {
-		return broker.Look{}, err
-	}
 	name = Name(name)
-	r := request{
-		path: instancesRoute, what: "find instances named " + strconv.Quote(name),
-		query: url.Values{
-			"names": {list(name)}, "organization_guids": {org}, "per_page": {"200"},
-			"fields[space]": {"guid,relationships.organization"},
-		},
+	if _, err := b.org(ctx); err != nil {
+		return broker.Look{}, err
 	}
 	look := broker.Look{Began: b.config.Now()}
-	err = pages(ctx, b, r, func(p page[instanceRow]) {
-		foreign := foreignSpaces(p.Included.Spaces, org)
-		for _, i := range p.Resources {
-			if i.Name == name && !foreign[spaceOf(i)] {
-				look.Rows = append(look.Rows, b.instanceRow(i, p.header))
-			}
-		}
-	})
+	rows, err := b.instances(ctx, "find instances named "+strconv.Quote(name),
+		url.Values{"names": {list(name)}, "per_page": {"200"}})
 	if err != nil {
 		return broker.Look{}, err
 	}
-	return look, nil
-}
-
-// foreignSpaces returns the spaces of other orgs. One whose org is not told counts
-// as ours: a row too many is judged by its marks, a row too few would be absence.
-func foreignSpaces(spaces []resource.Space, org string) map[string]bool {
-	foreign := map[string]bool{}
-	for _, s := range spaces {
-		if s.Relationships == nil || s.Relationships.Organization == nil || s.Relationships.Organization.Data == nil {
-			continue
+	for _, i := range rows {
+		if i.Name == name {
+			look.Rows = append(look.Rows, b.instanceRow(i.instanceRow, i.header))
 		}
-		foreign[s.GUID] = s.Relationships.Organization.Data.GUID != org
 	}
-	return foreign
+	return b.seen(ctx, look)
 }
 
-func spaceOf(i instanceRow) string {
-	if i.Relationships.Space == nil || i.Relationships.Space.Data == nil {
-		return ""
-	}
-	return i.Relationships.Space.Data.GUID
-}
-
-// FindInstance returns the instance with this GUID, or an empty Look.
+// FindInstance returns the instance with this GUID, or an empty Look. It takes one
+// call; a look that finds nothing takes one more (see seen).
 func (b *Backend) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
 	look := broker.Look{Began: b.config.Now()}
 	row, header, err := b.instance(ctx, guid)
 	switch {
 	case isAbsent(err):
-		return look, nil
+		return b.seen(ctx, look)
 	case err != nil:
 		return broker.Look{}, err
 	}

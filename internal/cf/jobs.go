@@ -29,6 +29,7 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 	case err != nil:
 		return broker.JobSight{State: lifecycle.JobUnclear}, err
 	}
+	b.warn(ctx, guid, job)
 	switch state := lifecycle.JobState(job.State); state {
 	case lifecycle.JobFailed:
 		return b.failedJob(job), nil

@@ -105,10 +105,10 @@ func (b *Backend) logIn(ctx context.Context) (*oauth2.Token, error) {
 	token, err := b.fetchToken(context.WithValue(ctx, oauth2.HTTPClient, b.http), uaa+"/oauth/token")
 	if err != nil {
 		fault := b.loginError(err)
-		b.observed(ctx, "POST /oauth/token", began, fault, fault.Status)
+		b.observed(ctx, exchanged{call: "POST /oauth/token", began: began, err: fault, status: fault.Status})
 		return nil, fault
 	}
-	b.observed(ctx, "POST /oauth/token", began, nil, http.StatusOK)
+	b.observed(ctx, exchanged{call: "POST /oauth/token", began: began, status: http.StatusOK})
 	return token, nil
 }
 
@@ -153,6 +153,9 @@ func (b *Backend) loginError(err error) *Error {
 		fault.Title = b.logText(refused.ErrorCode)
 		fault.Detail = b.logText(refused.ErrorDescription)
 		fault.RetryAfter = retryAfter(refused.Response.Header, b.config.Now())
+		if fault.Status == http.StatusUnauthorized || fault.Status == http.StatusBadRequest {
+			fault.advice = adviceLogin
+		}
 		return fault
 	}
 	fault.Err = err

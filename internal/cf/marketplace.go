@@ -22,7 +22,8 @@ type planRow struct {
 // Marketplace returns what the org sees: active offerings with at least one active
 // plan, in the order of the API. It takes several requests, so a catalog that
 // changes meanwhile may be seen half old and half new; a plan whose offering is
-// missing is left out.
+// missing is left out. It takes two calls, and one for each further page; an empty
+// one takes one more (see seen).
 func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	org, err := b.org(ctx)
 	if err != nil {
@@ -32,38 +33,57 @@ func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	if err != nil {
 		return broker.Marketplace{}, err
 	}
-	var market broker.Marketplace
-	err = pages(ctx, b, marketRequest("offerings", org), func(p page[resource.ServiceOffering]) {
-		for _, o := range p.Resources {
-			if own := plans[o.GUID]; o.Available && len(own) > 0 {
-				market.Offerings = append(market.Offerings, marketOffering(o, own))
-			}
-		}
-	})
+	offerings, err := market[resource.ServiceOffering](ctx, b, "offerings", org)
 	if err != nil {
 		return broker.Marketplace{}, err
 	}
-	return market, nil
+	var all broker.Marketplace
+	for _, o := range offerings {
+		if own := plans[o.GUID]; o.Available && len(own) > 0 {
+			all.Offerings = append(all.Offerings, marketOffering(o, own))
+		}
+	}
+	if len(all.Offerings) == 0 { // or the login sees nothing any more
+		if err := b.confirmSight(ctx); err != nil {
+			return broker.Marketplace{}, err
+		}
+	}
+	return all, nil
 }
 
-func marketRequest(kind, org string) request {
-	return request{
-		path: "/v3/service_" + kind, what: "list " + kind,
-		query: url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}},
+// market lists offerings or plans of the org. Korifi knows no filter for it; it has
+// one marketplace for all.
+func market[T any](ctx context.Context, b *Backend, kind, org string) (list []T, err error) {
+	r := request{path: "/v3/service_" + kind, what: "list " + kind, query: url.Values{"per_page": {"200"}}}
+	collect := func(p page[T]) { list = append(list, p.Resources...) }
+	if b.tongue.dialect() != korifi {
+		filtered := r
+		filtered.query = url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}}
+		switch err := pages(ctx, b, filtered, collect); {
+		case err == nil:
+			b.tongue.learn(classic)
+			return list, nil
+		case !filterRefused(err):
+			return nil, err
+		}
+		if _, err := b.dialect(ctx); err != nil {
+			return nil, err
+		}
+		list = nil
 	}
+	err = pages(ctx, b, r, collect)
+	return list, err
 }
 
 // plans returns the active plans by the GUID of their offering.
 func (b *Backend) plans(ctx context.Context, org string) (map[string][]broker.MarketPlan, error) {
 	byOffering := map[string][]broker.MarketPlan{}
-	err := pages(ctx, b, marketRequest("plans", org), func(p page[planRow]) {
-		for _, row := range p.Resources {
-			offering := row.Relationships.ServiceOffering.Data
-			if row.Available && offering != nil {
-				byOffering[offering.GUID] = append(byOffering[offering.GUID], marketPlan(row))
-			}
+	rows, err := market[planRow](ctx, b, "plans", org)
+	for _, row := range rows {
+		if offering := row.Relationships.ServiceOffering.Data; row.Available && offering != nil {
+			byOffering[offering.GUID] = append(byOffering[offering.GUID], marketPlan(row))
 		}
-	})
+	}
 	return byOffering, err
 }
 

@@ -25,6 +25,10 @@ func Name(id string) string {
 	if nameable(id) {
 		return id
 	}
+	return hashOf(id)
+}
+
+func hashOf(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	encoded := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:])
 	return "ferry-" + strings.ToLower(encoded)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -18,9 +19,10 @@ type places struct {
 	mu     sync.Mutex
 	org    string
 	spaces map[string]string // by name
+	met    map[string]bool   // GUIDs of spaces of the org, those above and others
 }
 
-func newPlaces() *places { return &places{spaces: map[string]string{}} }
+func newPlaces() *places { return &places{spaces: map[string]string{}, met: map[string]bool{}} }
 
 func (p *places) orgGUID() string {
 	p.mu.Lock()
@@ -44,6 +46,20 @@ func (p *places) setSpace(name, guid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.spaces[name] = guid
+	p.met[guid] = true
+}
+
+func (p *places) meet(space string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met[space] = true
+}
+
+// known returns the GUIDs of all spaces that were seen in the org.
+func (p *places) known() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.met)
 }
 
 // forget drops a space that proved wrong, and the org: it may have been made anew
@@ -51,8 +67,26 @@ func (p *places) setSpace(name, guid string) {
 func (p *places) forget(space string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.met, p.spaces[space])
 	delete(p.spaces, space)
 	p.org = ""
+}
+
+// forgetAll starts anew, as the org is gone or out of sight.
+func (p *places) forgetAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.org, p.spaces, p.met = "", map[string]string{}, map[string]bool{}
+}
+
+// forgetGone drops spaces that do not exist any more.
+func (p *places) forgetGone(guids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, guid := range guids {
+		delete(p.met, guid)
+		maps.DeleteFunc(p.spaces, func(_, space string) bool { return space == guid })
+	}
 }
 
 // org returns the GUID of the configured org, which must exist.
@@ -76,7 +110,7 @@ func (b *Backend) org(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if guid == "" {
-		return "", &Error{Call: r.what, Title: "no such org", Detail: "or the login may not see it", unsent: true}
+		return "", &Error{Call: r.what, Title: "no such org", Detail: "or the login may not see it", advice: adviceOrg, unsent: true}
 	}
 	b.places.setOrg(guid)
 	return guid, nil

@@ -18,7 +18,14 @@ func otherOffering() broker.InstanceCall {
 	return c
 }
 
-func TestSpaceIsMadeOnceAndRemembered(t *testing.T) {
+func TestSpaceScenarios(t *testing.T) {
+	t.Parallel()
+	t.Run("scenario_15_the_space_is_made", spaceIsMadeOnceAndRemembered)
+	t.Run("scenario_15_somebody_else_was_quicker", spaceThatSomebodyElseMadeIsFound) // race R16
+	t.Run("scenario_16_the_space_vanished", spaceThatIsGoneIsForgotten)
+}
+
+func spaceIsMadeOnceAndRemembered(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v3/spaces" {
@@ -42,7 +49,7 @@ func TestSpaceIsMadeOnceAndRemembered(t *testing.T) {
 	}
 }
 
-func TestSpaceThatSomebodyElseMadeIsFound(t *testing.T) {
+func spaceThatSomebodyElseMadeIsFound(t *testing.T) {
 	t.Parallel()
 	var made atomic.Bool
 	s := newStub(t, accept)
@@ -110,7 +117,7 @@ func TestUnknownOrgIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestSpaceThatIsGoneIsForgotten(t *testing.T) {
+func spaceThatIsGoneIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		unprocessable("Invalid space. Ensure that the space exists and you have access to it."),

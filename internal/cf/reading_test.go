@@ -172,6 +172,50 @@ func TestMarketplace(t *testing.T) {
 	}
 }
 
+// TestMarketplaceOfSeveralBrokers: pages of offerings, and ids and names that two
+// brokers share, are handed on as they are.
+func TestMarketplaceOfSeveralBrokers(t *testing.T) {
+	t.Parallel()
+	offering := func(n string) string {
+		return `{"guid":"o` + n + `","name":"db","available":true,"broker_catalog":{"id":"same","features":{"bindable":true}},
+			"relationships":{"service_broker":{"data":{"guid":"b` + n + `"}}}}`
+	}
+	plan := func(n string) string {
+		return `{"guid":"p` + n + `","name":"small","available":true,"maintenance_info":{"version":"1.0.` + n + `"},"broker_catalog":{"id":"same-plan"},
+			"schemas":{"service_instance":{"create":{"parameters":{"$schema":"http://json-schema.org/draft-04/schema#", "type":"object","maximum":9007199254740993}}}},
+			"relationships":{"service_offering":{"data":{"guid":"o` + n + `"}}}}`
+	}
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		row := offering
+		if r.URL.Path == "/v3/service_plans" {
+			row = plan
+		}
+		switch page := r.URL.Query().Get("page"); page {
+		case "":
+			reply(w, 200, `{"pagination":{"next":{"href":"http://192.0.2.1`+r.URL.Path+`?page=2"}},"resources":[`+row("1")+`]}`)
+		case "2":
+			reply(w, 200, `{"pagination":{"next":{"href":"`+r.URL.Path+`?page=3"}},"resources":[]}`)
+		default:
+			reply(w, 200, `{"pagination":{"next":null},"resources":[`+row("2")+`]}`)
+		}
+	})
+	market, err := s.backend(t, nil).Marketplace(t.Context())
+	if err != nil || len(market.Offerings) != 2 {
+		t.Fatalf("%+v, %v; want both offerings", market, err)
+	}
+	for i, o := range market.Offerings {
+		n := string(rune('1' + i))
+		if o.GUID != "o"+n || o.CatalogID != "same" || o.Name != "db" || len(o.Plans) != 1 {
+			t.Fatalf("offering %d is %+v", i, o)
+		}
+		p := o.Plans[0]
+		schema := `{"$schema":"http://json-schema.org/draft-04/schema#", "type":"object","maximum":9007199254740993}`
+		if p.GUID != "p"+n || p.CatalogID != "same-plan" || p.MaintenanceVersion != "1.0."+n || string(p.CreateSchema) != schema {
+			t.Errorf("plan %+v", p)
+		}
+	}
+}
+
 // TestCallsAreObserved: metrics see routes, never GUIDs.
 func TestCallsAreObserved(t *testing.T) {
 	t.Parallel()

@@ -14,14 +14,14 @@ const (
 )
 
 // What must not reach a platform's user: where our Cloud Foundry and its brokers
-// live, and anything that looks like a token. A host has three labels or a port, so
-// that "storage.size" in a broker's sentence stays.
+// live, and anything that looks like a token. A host has three labels, a port or a
+// familiar ending, so that "storage.size" in a broker's sentence stays.
 var (
 	headerText  = regexp.MustCompile(`(?i)\b(basic|bearer) +[\w+/=.~-]{16,}`)
 	tokenText   = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
 	urlText     = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>]+`)
-	hostText    = regexp.MustCompile(`(?i)\b(?:[a-z0-9-]+\.){2,}[a-z][a-z0-9-]+(?::\d+)?\b|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]+:\d+\b|\blocalhost(?::\d+)?\b`)
-	addressText = regexp.MustCompile(`\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b`)
+	hostText    = regexp.MustCompile(`(?i)\b(?:[a-z0-9-]+\.){2,}[a-z][a-z0-9-]+(?::\d+)?\b|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]+:\d+\b|\blocalhost(?::\d+)?\b|\b[a-z0-9-]+\.(?:internal|local|svc|com|net|org|io|cloud)\b`)
+	addressText = regexp.MustCompile(`\[[0-9a-fA-F:]*:[0-9a-fA-F:.%]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b`)
 )
 
 // userText makes a text of Cloud Foundry or of a backing broker fit for users: one

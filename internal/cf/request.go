@@ -64,15 +64,17 @@ func tokenRefused(err error) bool {
 func (b *Backend) exchange(ctx context.Context, r request, token string) (*response, error) {
 	began := b.config.Now()
 	answer, err := b.roundTrip(ctx, r, token)
-	status := 0
+	seen := exchanged{call: r.method + " " + r.route, began: began}
 	if answer != nil {
-		status = answer.status
+		status := answer.status
+		seen.status, seen.requestID = status, requestID(answer)
 		if status < 200 || status > 299 {
 			err = b.newError(r.what, answer)
 			answer = nil
 		}
 	}
-	b.observed(ctx, r.method+" "+r.route, began, err, status)
+	seen.err = err
+	b.observed(ctx, seen)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -24,7 +25,7 @@ func (b *Backend) takeRole(ctx context.Context, space string) bool {
 	if err != nil {
 		return false
 	}
-	user := subjectOf(token)
+	user := claimsOf(token).subject()
 	if user == "" {
 		return false
 	}
@@ -41,26 +42,37 @@ func (b *Backend) takeRole(ctx context.Context, space string) bool {
 	return err == nil
 }
 
-// subjectOf returns the GUID of the user, or the id of the client, that a token
-// speaks for: empty when the token cannot be read, which a UAA may choose.
-func subjectOf(token string) string {
+// roleIsMissing tries to cure a refusal for want of a role on something of the
+// instance, and reports whether it did. It takes two calls: which space it is, and
+// the role.
+func (b *Backend) roleIsMissing(ctx context.Context, err error, instanceGUID string) bool {
+	if !isCode(err, codeNotAuthorized) {
+		return false
+	}
+	row, _, err := b.instance(ctx, instanceGUID)
+	space := spaceOf(row)
+	return err == nil && space != "" && b.takeRole(ctx, space)
+}
+
+// claims is what a token says of whom it speaks for.
+type claims struct {
+	UserID   string   `json:"user_id"`
+	ClientID string   `json:"client_id"`
+	Scope    []string `json:"scope"`
+}
+
+// claimsOf reads a token: nothing when it cannot be read, which a UAA may choose.
+func claimsOf(token string) (c claims) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return ""
+		return claims{}
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return ""
+	if err != nil || json.Unmarshal(payload, &c) != nil {
+		return claims{}
 	}
-	var claims struct {
-		UserID   string `json:"user_id"`
-		ClientID string `json:"client_id"`
-	}
-	if json.Unmarshal(payload, &claims) != nil {
-		return ""
-	}
-	if claims.UserID != "" {
-		return claims.UserID
-	}
-	return claims.ClientID
+	return c
 }
+
+// subject returns the GUID of the user, or the id of the client.
+func (c claims) subject() string { return cmp.Or(c.UserID, c.ClientID) }

@@ -94,14 +94,15 @@ func (b *Backend) oursByLabel(m *resource.Metadata) bool {
 // letter or digit, a client's name need not.
 func clientLabel(client string) string { return strings.Trim(client, "-") }
 
-// createMetadata are the marks of something new.
-func (b *Backend) createMetadata(m broker.Marks) *resource.Metadata {
+// createMetadata are the marks of something new with this OSB id.
+func (b *Backend) createMetadata(id string, m broker.Marks) *resource.Metadata {
 	metadata := resource.NewMetadata().
 		WithAnnotation("", markOperation, m.Operation).
 		WithAnnotation("", markSeq, strconv.FormatInt(m.Seq, 10))
 	if label := clientLabel(cmp.Or(m.Client, b.config.Client)); label != "" {
 		metadata.SetLabel("", labelClient, label)
 	}
+	markWithID(metadata, id)
 	return metadata
 }
 

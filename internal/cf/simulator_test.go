@@ -17,9 +17,14 @@ import (
 // simulated starts a Cloud Foundry of the test's own and returns its address.
 func simulated(t *testing.T, brokerDelay time.Duration) string {
 	t.Helper()
-	sim := cfsim.New(cfsim.Options{
-		JobDelay: time.Millisecond, BrokerDelay: brokerDelay, PollInterval: 5 * time.Millisecond, BrokerTimeout: time.Second,
-	})
+	return simulatedWith(t, cfsim.Options{BrokerDelay: brokerDelay})
+}
+
+// simulatedWith starts one with these options and short delays.
+func simulatedWith(t *testing.T, o cfsim.Options) string {
+	t.Helper()
+	o.JobDelay, o.PollInterval, o.BrokerTimeout = time.Millisecond, 5*time.Millisecond, time.Second
+	sim := cfsim.New(o)
 	server := httptest.NewServer(sim.Handler())
 	t.Cleanup(func() {
 		server.Close()
@@ -59,17 +64,29 @@ func plans(t *testing.T, b broker.Backend) map[string]string {
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	brokertest.TestBackend(t, func(t *testing.T) brokertest.BackendHarness {
-		b := open(t, ferryConfig(simulated(t, 200*time.Millisecond)))
-		guids := plans(t, b)
-		return brokertest.BackendHarness{
-			Backend: b, Offering: "postgres",
-			Plan: guids["postgres/small"], Other: guids["postgres/large"],
-			Slow: guids["postgres/async"], AppOnly: guids["postgres/app-only"],
-			RejectingOffering: "faults", Rejecting: guids["faults/create-rejected"],
-			BigNumber: "9007199254740993", Patience: 10 * time.Second,
-		}
-	})
+	for name, options := range map[string]cfsim.Options{
+		"cloud controller": {BrokerDelay: 200 * time.Millisecond},
+		"korifi":           {BrokerDelay: 200 * time.Millisecond, Korifi: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			brokertest.TestBackend(t, func(t *testing.T) brokertest.BackendHarness { return harness(t, options) })
+		})
+	}
+}
+
+func harness(t *testing.T, options cfsim.Options) brokertest.BackendHarness {
+	t.Helper()
+	api := simulatedWith(t, options)
+	guids := plans(t, open(t, ferryConfig(api)))
+	return brokertest.BackendHarness{
+		Backend:  open(t, ferryConfig(api)), // knows nothing yet, as after a start
+		Offering: "postgres",
+		Plan:     guids["postgres/small"], Other: guids["postgres/large"],
+		Slow: guids["postgres/async"], AppOnly: guids["postgres/app-only"],
+		RejectingOffering: "faults", Rejecting: guids["faults/create-rejected"],
+		BigNumber: "9007199254740993", Patience: 10 * time.Second, Korifi: options.Korifi,
+	}
 }
 
 // TestBackingBrokersFailures follows each fate of the simulator's plans to the end

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// stub is a Cloud Controller whose answers a test writes. Root, token, org and
-// space are answered as usual; everything else goes to handle.
+// stub is a Cloud Controller whose answers a test writes. Root, token, org, space and
+// the question for filters are answered as usual; everything else goes to handle.
 type stub struct {
 	*httptest.Server
 	handle http.HandlerFunc
@@ -46,7 +46,13 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"org-guid","name":"ferry"}]}`)
 	case "GET /v3/spaces":
 		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"space-guid","name":"postgres"}]}`)
+	case "GET /v3/organizations/org-guid":
+		reply(w, 200, `{"guid":"org-guid","name":"ferry"}`)
 	default:
+		if r.URL.Path == "/v3/service_instances" && r.URL.Query().Get("per_page") == "1" {
+			reply(w, 200, `{"pagination":{"next":null},"resources":[]}`)
+			return
+		}
 		s.handle(w, r)
 	}
 }

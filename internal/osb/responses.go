@@ -29,11 +29,13 @@ type InstanceMetadata struct {
 // BindingResponse is the body of a bind or of a fetched binding. A 202 carries the
 // operation alone.
 type BindingResponse struct {
-	Operation      string          `json:"operation,omitempty"`
-	Credentials    json.RawMessage `json:"credentials,omitempty"`
-	SyslogDrainURL string          `json:"syslog_drain_url,omitempty"`
-	VolumeMounts   json.RawMessage `json:"volume_mounts,omitempty"`
-	Parameters     json.RawMessage `json:"parameters,omitempty"`
+	Operation       string          `json:"operation,omitempty"`
+	Credentials     json.RawMessage `json:"credentials,omitempty"`
+	SyslogDrainURL  string          `json:"syslog_drain_url,omitempty"`
+	VolumeMounts    json.RawMessage `json:"volume_mounts,omitempty"`
+	RouteServiceURL string          `json:"route_service_url,omitempty"`
+	Endpoints       json.RawMessage `json:"endpoints,omitempty"`
+	Parameters      json.RawMessage `json:"parameters,omitempty"`
 }
 
 // FetchedInstance is the body of GET /v2/service_instances/:instance_id.
