@@ -1,0 +1,71 @@
+package broker_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+)
+
+// TestAudit: what came into being later than any call is believed to take
+// (docs/protocol.md section 9).
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		arrange func(r *rig)
+		want    broker.Audited
+		left    int
+	}{
+		"the living incarnation stays": {func(r *rig) { r.ready() }, broker.Audited{Seen: 1}, 1},
+		"a row that comes after its delete ended goes": {func(r *rig) {
+			made := r.ready()
+			seq := r.record(instanceKey()).Lifecycle.Seq
+			r.drive(r.accepted(r.remove()))
+			r.late("i", made, seq)
+		}, broker.Audited{Seen: 1, Removed: 1}, 0},
+		"so does one whose create was given up": {func(r *rig) {
+			created := r.accepted(r.put())
+			seq := r.record(instanceKey()).Lifecycle.Seq
+			r.Advance(r.Broker.Deadline)
+			r.step(created)
+			r.late("i", created, seq)
+		}, broker.Audited{Seen: 1, Removed: 1}, 0},
+		"a running operation looks after its own": {func(r *rig) {
+			created := r.accepted(r.put())
+			r.step(created)
+		}, broker.Audited{Seen: 1}, 1},
+		"a row of a later operation than the record's is left alone": {func(r *rig) {
+			r.ready()
+			r.drive(r.accepted(r.remove()))
+			r.late("i", "create-later", 1<<40)
+		}, broker.Audited{Seen: 1}, 1},
+		"what no record knows is only reported": {func(r *rig) { r.late("unheard-of", "create-x", 1) }, broker.Audited{Seen: 1, Unknown: 1}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			test.arrange(r)
+			got, err := r.Broker.Audit(t.Context(), brokertest.Client)
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+				t.Errorf("audit (-want +got):\n%s%v", diff, err)
+			}
+			r.Cloud.FinishAll()
+			if left := r.Cloud.Left(); len(left) != test.left {
+				t.Errorf("left in Cloud Foundry: %+v, want %d", left, test.left)
+			}
+		})
+	}
+}
+
+// late is a POST that takes effect when nobody believes in it any more.
+func (r *rig) late(name, operation string, seq int64) {
+	r.t.Helper()
+	if _, err := r.Cloud.CreateInstance(r.t.Context(), broker.InstanceCall{
+		Name: name, Offering: brokertest.OfferingDB, PlanGUID: brokertest.PlanSmall,
+		Marks: broker.Marks{Client: brokertest.Client, Operation: operation, Seq: seq},
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+}
