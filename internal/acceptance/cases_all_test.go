@@ -25,7 +25,7 @@ import (
 //     Foundry, whose annotations are the backing platform's own.
 //   - CAT-02, CAT-03, CAT-05, CAT-06, CAT-07: marketplaces that the simulator does not
 //     have: internal/catalog.
-//   - CFC-02, CFC-08: paging, and rows in every state: internal/cf and internal/cfsim.
+//   - CFC-02, CFC-08: paging, and rows in every state: TestCloudFoundryCase.
 //   - AUT-11, PAR-10, LAM-01, LAM-05, SFN-01 to SFN-11, and those of AGW-01 to AGW-14 and
 //     DDB-01 to DDB-13 that stand nowhere below: API Gateway, Lambda, DynamoDB and Step
 //     Functions; there are none here.

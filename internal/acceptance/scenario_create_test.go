@@ -1,0 +1,393 @@
+package acceptance
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// createScenarios are those of the request that makes an instance, 1 to 16.
+func createScenarios() []scenario {
+	const forcing = "the failed row with its running job is the classic controller's"
+	return []scenario{
+		{name: "01 a create that goes well", run: goesWell},
+		{name: "02 the answer to the POST is lost", run: postAnswerLost},
+		{name: "03 a router answers 502 503 504", tune: []func(*settings){warnings}, run: routerAnswers},
+		{name: "04 the create is sent again", run: createAgain},
+		{name: "05 two creates at once", run: createsAtOnce},
+		{name: "06 the same id for another service", run: otherService},
+		{name: "07 a create over a failed one", classic: forcing, run: func(c tenant) { overFailed(c, nil) }},
+		{name: "08 500 UnknownError over a failed one", classic: forcing, run: func(c tenant) {
+			f := said(500, 10001, "UnknownError", "An unknown error occurred.").on("POST", instances, 1)
+			overFailed(c, &f)
+		}},
+		{name: "09 quotas", run: func(c tenant) {
+			limited(c, `{"quota":{"demo":{"instances":0}}}`, `{"quota":{"demo":null}}`, "You have exceeded your organization's services limit.")
+			limited(c, `{"quota":{"demo/postgres":{"instances":0}}}`, `{"quota":{"demo/postgres":null}}`, "You have exceeded your space's services limit.")
+			finalRefusals(c, unprocessable("You have exceeded your organization's services limit."), unprocessable("You have exceeded your space's services limit."))
+		}},
+		{name: "10 paid plans", run: func(c tenant) {
+			const text = "The service instance cannot be created because paid service plans are not allowed"
+			finalRefusals(c, unprocessable(text+"."), unprocessable(text+" for your space."))
+		}},
+		{name: "11 a plan that was removed or hidden", classic: "its developers go on seeing hidden plans", run: hiddenPlan},
+		{name: "12 the backing broker is being read", run: brokerBusy},
+		{name: "13 features, roles and suspensions", tune: []func(*settings){warnings}, run: func(c tenant) {
+			limited(c, `{"features_off":{"service_instance_creation":""}}`, `{"features_off":{"service_instance_creation":null}}`, "Feature Disabled")
+			limited(c, `{"suspended":{"demo/postgres":true}}`, `{"suspended":{"demo/postgres":false}}`, "suspended")
+			limited(c, `{"deleting":{"demo":true}}`, `{"deleting":{"demo":false}}`, "being deleted")
+			forbidden(c)
+		}},
+		{name: "14 parameters and metadata that are refused", run: func(c tenant) {
+			finalRefusals(c, unprocessable("Parameters must be an object"), unprocessable("Metadata label key error: label keys are too long"))
+		}},
+		{name: "15 somebody makes the same space", run: spaceRace},
+		{name: "16 the space is deleted meanwhile", run: spaceDeleted},
+	}
+}
+
+func goesWell(c tenant) {
+	id, op := c.starts("postgres/small")
+	if a := c.poll(at(id), op); a.want(c.t, 200).state() != "in progress" && a.state() != "succeeded" {
+		c.t.Errorf("%s: %s", a.request, a.body)
+	}
+	row := c.made(id, op)
+	if row.Space != "postgres" || row.Plan != "small" || string(row.Parameters) != `{"a":1}` || row.Labels["ferry-client"] != c.name {
+		c.t.Errorf("Cloud Foundry has %+v", row)
+	}
+	c.sentTimes(1, "POST "+instances)
+}
+
+// The row of the lost answer is found by its mark, so that no second POST is needed.
+func postAnswerLost(c tenant) {
+	c.disturb(dropped().after().on("POST", instances, 1))
+	id, op := c.starts("postgres/async")
+	c.made(id, op)
+	c.sentTimes(1, "POST "+instances)
+	c.put(id, "postgres/async", `{"a":1}`, async).bare(c.t, http.StatusOK)
+}
+
+func routerAnswers(c tenant) {
+	for _, status := range []int{502, 503, 504} {
+		c.disturb(html(status).on("POST", instances, 1))
+	}
+	id, op := c.starts("postgres/async")
+	c.struck()
+	c.made(id, op)
+	c.sentTimes(4, "POST "+instances)
+	// With the answer lost as well, the row is found.
+	c.disturb(html(502).after().on("POST", instances, 1))
+	id, op = c.starts("postgres/async")
+	c.made(id, op)
+	c.sentTimes(5, "POST "+instances)
+}
+
+func createAgain(c tenant) {
+	const plan = "faults/create-stalls"
+	id, op := c.starts(plan)
+	c.works("provision", id, "")
+	for range 3 {
+		if a := c.put(id, plan, `{"a":1}`, async).want(c.t, 202); a.operation() != op {
+			c.t.Errorf("%s: %s, want the operation %s", a.request, a.body, op)
+		}
+		c.put(id, plan, `{"a":2}`, async).says(c.t, 409, "Conflict")
+	}
+	c.sentTimes(1, "POST "+instances)
+	c.askedFor(1, "provision", id, "")
+	done, op := c.starts("postgres/small")
+	c.made(done, op)
+	before := c.cf().Requests
+	c.put(done, "postgres/small", `{"a":1}`, async).bare(c.t, 200)
+	c.put(done, "postgres/small", `{"a":2}`, async).says(c.t, 409, "Conflict")
+	if after := c.cf().Requests; after["POST "+instances] != before["POST "+instances] || after["DELETE "+instance] != 0 {
+		c.t.Errorf("duplicates reached Cloud Foundry: %v, before %v", after, before)
+	}
+}
+
+func createsAtOnce(c tenant) {
+	id := c.id()
+	op := ""
+	for _, a := range together(8, func(int) answer { return c.put(id, "postgres/async", `{"a":1}`, async) }) {
+		if a.want(c.t, 202); op != "" && a.operation() != op {
+			c.t.Errorf("%s: the operation %s, another answer has %s", a.request, a.operation(), op)
+		}
+		op = a.operation()
+	}
+	c.made(id, op)
+	c.sentTimes(1, "POST "+instances)
+}
+
+func otherService(c tenant) {
+	id, op := c.starts("postgres/small")
+	c.put(id, "queue/standard", `{"a":1}`, async).says(c.t, 409, "Conflict")
+	c.made(id, op)
+	c.put(id, "queue/standard", `{"a":1}`, async).says(c.t, 409, "Conflict")
+	c.sentTimes(1, "POST "+instances)
+	if row := c.row(id); row.Space != "postgres" {
+		c.t.Errorf("Cloud Foundry has %+v", row)
+	}
+}
+
+// overFailed creates over a create that failed; the row of the first one goes, and the
+// second one gets a GUID of its own.
+func overFailed(c tenant, disturbance *fault) {
+	const plan = "faults/create-stalls"
+	id, first := c.starts(plan)
+	c.works("provision", id, "")
+	old := c.row(id)
+	c.force(old.GUID, "create", "failed", "FAILED")
+	c.fails(at(id), first, "forced")
+	if disturbance != nil {
+		c.disturb(*disturbance)
+	}
+	second := c.put(id, plan, `{"a":1}`, async).want(c.t, 202).operation()
+	row := c.comes(id, "create", "in progress")
+	if second == first || row.GUID == old.GUID || row.Annotations["ferry-operation"] != second {
+		c.t.Errorf("operation %s after %s made %+v, before it was %s", second, first, row, old.GUID)
+	}
+	c.force(row.GUID, "create", "succeeded", "COMPLETE")
+	c.succeeds(at(id), second)
+	c.fails(at(id), first, "forced")
+	c.row(id)
+	c.askedFor(2, "provision", id, "")
+	c.gone(id, plan)
+	c.nothingLeft(id)
+}
+
+// limited sets a condition in Cloud Foundry under which creates are refused, and takes
+// it away again.
+func limited(c tenant, on, off, text string) {
+	c.t.Helper()
+	if c.isKorifi() {
+		return // it knows no such conditions
+	}
+	before := c.sent("POST " + instances)
+	c.control("POST", "/conditions", on)
+	id, op := c.starts("postgres/small")
+	c.fails(at(id), op, text)
+	c.sentTimes(before+1, "POST "+instances)
+	c.nothingLeft(id)
+	c.askedFor(0, "provision", id, "")
+	c.control("POST", "/conditions", off)
+	again := c.put(id, "postgres/small", `{"a":1}`, async).want(c.t, 202).operation()
+	c.made(id, again)
+}
+
+// finalRefusals end an operation with their text, after one call and without a trace.
+func finalRefusals(c tenant, texts ...fault) {
+	for _, f := range texts {
+		before := c.sent("POST " + instances)
+		c.disturb(f.on("POST", instances, 1))
+		id, op := c.starts("postgres/small")
+		c.fails(at(id), op, c.detailOf(f))
+		c.sentTimes(before+1, "POST "+instances)
+		c.nothingLeft(id)
+		c.askedFor(0, "provision", id, "")
+		c.send("GET", at(id), "").says(c.t, 404, "NotFound")
+		c.gone(id, "postgres/small")
+		// The id is free: what was refused once may be asked for again.
+		again := c.put(id, "postgres/small", `{"a":1}`, async).want(c.t, 202).operation()
+		c.made(id, again)
+	}
+}
+
+func hiddenPlan(c tenant) {
+	const stale = "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."
+	// The plan has another GUID by now: the marketplace is read and the POST repeated.
+	reads := c.sent("GET /v3/service_plans")
+	c.control("POST", "/marketplace", `{"reregister":true}`)
+	id, op := c.starts("postgres/small")
+	c.made(id, op)
+	c.sentTimes(2, "POST "+instances)
+	if c.sent("GET /v3/service_plans") == reads {
+		c.t.Error("the marketplace was not read again")
+	}
+	// It is gone: the operation fails with the text.
+	c.control("POST", "/marketplace", `{"hide":["postgres/large"]}`)
+	id, op = c.starts("postgres/large")
+	c.fails(at(id), op, "Invalid service plan")
+	c.askedFor(0, "provision", id, "")
+	c.nothingLeft(id)
+	c.put(c.id(), "postgres/large", "", async).says(c.t, 400, "BadRequest")
+	// It is there, with the GUID that was refused.
+	posts := c.sent("POST " + instances)
+	c.disturb(unprocessable(stale).on("POST", instances, 0))
+	id, op = c.starts("postgres/small")
+	c.fails(at(id), op, stale)
+	c.sentTimes(posts+1, "POST "+instances)
+	c.heal()
+}
+
+func brokerBusy(c tenant) {
+	c.disturb(unprocessable("The service instance cannot be created because there is an operation in progress for the service broker.").on("POST", instances, 3))
+	id, op := c.starts("postgres/small")
+	c.struck()
+	c.made(id, op)
+	c.sentTimes(4, "POST "+instances)
+}
+
+func forbidden(c tenant) {
+	finalRefusals(c,
+		said(403, 330002, "CF-FeatureDisabled", "Feature Disabled: service_instance_creation"),
+		said(403, 330002, "CF-FeatureDisabled", "Ask the operators of this place."),
+		said(403, 10017, "CF-OrgSuspended", "The organization is suspended"),
+		said(403, 10019, "CF-SpaceSuspended", "The space is suspended"),
+		said(422, 10020, "CF-ResourceBeingDeleted", "The organization is being deleted"))
+	// A login without its role in the space gives it to itself; where that does not
+	// help, the operation fails and says who can.
+	noRole := said(403, 10003, "CF-NotAuthorized", "You are not authorized to perform the requested action")
+	c.disturb(noRole.on("POST", instances, 1))
+	id, op := c.starts("postgres/small")
+	c.made(id, op)
+	c.disturb(noRole.on("POST", instances, 0))
+	id, op = c.starts("postgres/small")
+	c.fails(at(id), op, "not authorized", "operator")
+	c.heal()
+	// A space that goes is made again once it is gone.
+	c.disturb(said(422, 10020, "CF-ResourceBeingDeleted", "The space is being deleted").on("POST", instances, 2))
+	id, op = c.starts("postgres/small")
+	c.struck()
+	c.made(id, op)
+}
+
+func spaceRace(c tenant) {
+	c.disturb(unprocessable("Name must be unique per organization").after().on("POST", "/v3/spaces", 1))
+	id, op := c.starts("postgres/small")
+	c.made(id, op)
+	c.sentTimes(1, "POST /v3/spaces")
+	a := c.operator("GET", "/v3/spaces?names=postgres", "")
+	var list struct{ Resources []struct{ Name string } }
+	if a.decode(c.t, &list); len(list.Resources) != 1 {
+		c.t.Errorf("%s: %s, want one space", a.request, a.body)
+	}
+}
+
+func spaceDeleted(c tenant) {
+	first, op := c.starts("postgres/small")
+	c.made(first, op)
+	before := c.sent("GET /v3/spaces")
+	c.disturb(unprocessable("Invalid space. Ensure that the space exists and you have access to it.").on("POST", instances, 1))
+	id, op := c.starts("postgres/small")
+	c.made(id, op)
+	if c.sent("GET /v3/spaces") == before {
+		c.t.Error("the space was not looked up again")
+	}
+	// It is really gone, with all that was in it.
+	c.control("DELETE", "/spaces/demo/postgres", "")
+	third, op := c.starts("postgres/small")
+	c.made(third, op)
+	c.goneFor(first, c.removes(first, "postgres/small"))
+	c.askedFor(0, "deprovision", first, "")
+}
+
+// createdScenarios are those of a create that was accepted, 17 to 22.
+func createdScenarios() []scenario {
+	const ownJobs = "its jobs are derived from the row and no controller marks rows behind their backs"
+	return []scenario{
+		{name: "17 the backing broker refuses", run: brokerRefuses},
+		{name: "18 the job execution has timed out", classic: ownJobs, run: jobTimedOut},
+		{name: "19 the initial cleanup while the job runs", classic: ownJobs, run: initialCleanup},
+		{name: "20 the job cannot be found", classic: ownJobs, run: jobMissing},
+		{name: "21 a job that polls for long", run: pollsLong},
+		{name: "22 the instance vanishes while it is created", classic: "a create whose row went has no job there", run: vanishes},
+	}
+}
+
+func brokerRefuses(c tenant) {
+	id, op := c.starts("faults/create-rejected")
+	if c.isKorifi() {
+		c.fails(at(id), op) // it has no words for a refusal
+	} else {
+		c.fails(at(id), op, "The create is refused by this plan")
+		c.comes(id, "create", "failed")
+	}
+	c.askedFor(1, "provision", id, "")
+	c.sentTimes(1, "POST "+instances)
+	c.gone(id, "faults/create-rejected")
+	c.nothingLeft(id)
+}
+
+func jobTimedOut(c tenant) {
+	const text = "Service Broker failed to provision within the required time."
+	id, op := c.starts("faults/create-stalls")
+	c.works("provision", id, "")
+	c.disturb(jobFault(290006, "CF-JobTimeout", "The job execution has timed out."))
+	c.forced(c.row(id).GUID, "create", "failed", text, "FAILED")
+	c.fails(at(id), op, text)
+	c.askedFor(1, "provision", id, "")
+	c.heal()
+	c.gone(id, "faults/create-stalls")
+}
+
+// jobFault has every job fail with an error.
+func jobFault(code int, title, detail string) fault {
+	return fault{Method: "GET", Route: "/v3/jobs/:guid", When: "before", Action: "respond", Status: 200, Headers: map[string]string{"Content-Type": "application/json"},
+		Body: fmt.Sprintf(`{"guid":"j","operation":"service_instance.create","state":"FAILED","errors":[{"code":%d,"title":%q,"detail":%q}],"warnings":[]}`, code, title, detail)}
+}
+
+// The row is marked as failed while its create is well: only the job's end counts.
+func initialCleanup(c tenant) {
+	const text = `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`
+	id, op := c.starts("faults/create-stalls")
+	c.works("provision", id, "")
+	row := c.row(id)
+	c.forced(row.GUID, "create", "failed", text, "PROCESSING")
+	c.runs(at(id), op)
+	c.forced(row.GUID, "create", "in progress", "", "POLLING")
+	c.runs(at(id), op)
+	c.force(row.GUID, "create", "succeeded", "COMPLETE")
+	c.made(id, op)
+	// The other end: the job fails as well, and the row's words are the reason.
+	id, op = c.starts("faults/create-stalls")
+	c.works("provision", id, "")
+	row = c.row(id)
+	c.forced(row.GUID, "create", "failed", text, "PROCESSING")
+	c.runs(at(id), op)
+	c.forced(row.GUID, "create", "failed", text, "FAILED")
+	c.fails(at(id), op, "stuck in")
+	c.gone(id, "faults/create-stalls")
+	c.nothingLeft(id)
+}
+
+// Without a job the row alone tells; its failure once nothing can come any more.
+func jobMissing(c tenant) {
+	for _, end := range []string{"succeeded", "failed"} {
+		id, op := c.starts("faults/create-stalls")
+		c.works("provision", id, "")
+		guid := c.row(id).GUID
+		c.control("PATCH", "/instances/"+guid, `{"job":"gone"}`)
+		c.runs(at(id), op)
+		c.forced(guid, "create", end, "because of the disk", "")
+		if end == "succeeded" {
+			c.made(id, op)
+			continue
+		}
+		c.fails(at(id), op, "because of the disk")
+	}
+}
+
+func pollsLong(c tenant) {
+	const plan = "faults/create-stalls"
+	id, op := c.starts(plan)
+	c.works("provision", id, "")
+	c.looked(15)
+	if a := c.poll(at(id), op).want(c.t, 200); a.state() != "in progress" || a.header.Get("Retry-After") == "" {
+		c.t.Errorf("%s: %s, Retry-After %q", a.request, a.body, a.header.Get("Retry-After"))
+	}
+	c.askedFor(1, "provision", id, "")
+	c.sentTimes(1, "POST "+instances)
+	c.gone(id, plan)
+	c.fails(at(id), op, "cancelled")
+	c.nothingLeft(id)
+}
+
+func vanishes(c tenant) {
+	const plan = "faults/create-stalls"
+	id, op := c.starts(plan)
+	c.works("provision", id, "")
+	c.operator("DELETE", instances+"/"+c.row(id).GUID, "").want(c.t, 202)
+	c.fails(at(id), op, "vanished")
+	c.askedFor(1, "provision", id, "")
+	c.sentTimes(1, "POST "+instances) // it was accepted once and is not made again
+	c.gone(id, plan)
+	c.nothingLeft(id)
+}
