@@ -47,6 +47,8 @@ check: ## every rule, then every test under the race detector
 
 bench: ## measure
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
+	@echo "Calls to Cloud Foundry, once login, org, space and plan are known:"
+	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_calls_test.go:[0-9]*: /  /p'
 
 # The generated pages; each is written by a test that is called with -update.
 PAGES := docs/lifecycle.md docs/osb-conformance.md
