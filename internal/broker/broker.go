@@ -75,7 +75,7 @@ func New(o Options) *Broker {
 	// A call must have ended before it is believed to have no effect any more.
 	o.CallTimeout = min(positive(o.CallTimeout, time.Minute), o.SettleAfter)
 	if o.Sleep == nil {
-		o.Sleep = sleep
+		o.Sleep = Sleep
 	}
 	o.Outages = or(o.Outages, NewThrottle(time.Minute))
 	return &Broker{Options: o}
@@ -96,7 +96,8 @@ func positive(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for the time to pass, or returns the context's error once that ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/demo"
 )
@@ -54,19 +55,8 @@ func demoOptions(version string, started chan<- demo.Options) ServeOptions {
 		Started: func(brokerURL, simulatorURL string) {
 			started <- demo.Options{
 				BrokerURL: brokerURL, SimulatorURL: simulatorURL, Username: login.Username, Password: login.Password,
-				Pause: func(ctx context.Context) error { return pause(ctx, 50*time.Millisecond) },
+				Pause: func(ctx context.Context) error { return broker.Sleep(ctx, 50*time.Millisecond) },
 			}
 		},
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
