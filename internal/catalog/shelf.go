@@ -93,7 +93,7 @@ func (sh *shelf) fetchOnce(ctx context.Context) ([]byte, *snapshot, error) {
 }
 
 // publish makes next the catalog that readers see, unless they do already. Only
-// fetch calls it.
+// fetch and reload call it, one at a time.
 func (sh *shelf) publish(next *snapshot, at time.Time) {
 	prev := sh.current.Load()
 	if prev != nil && prev.digest == next.digest {

@@ -28,31 +28,41 @@ var web = []string{"net/http", "os"}
 
 // rooms is the table of ARCHITECTURE.md. A package that is not in it fails.
 var rooms = map[string]room{
-	"osb":         {},
-	"canon":       {never: impure},
-	"lifecycle":   {never: impure},
-	"broker":      {own: []string{"osb", "lifecycle", "canon"}, never: web},
-	"catalog":     {own: []string{"osb", "canon", "broker", "lifecycle"}, never: web},
-	"api":         {own: []string{"osb", "broker", "catalog", "canon"}},
-	"bolt":        {own: []string{"broker", "lifecycle"}, never: []string{"net/http"}},
-	"loop":        {own: []string{"broker"}, never: web},
-	"cf":          {own: []string{"broker", "lifecycle"}},
-	"cfsim":       {},
-	"config":      {never: []string{"net/http"}},
-	"metrics":     {},
-	"demo":        {own: []string{"osb"}},
-	"wire":        {own: []string{anything}},
-	"brokertest":  {own: []string{"broker", "lifecycle", "osb"}},
-	"acceptance":  {},
-	"conformance": {},
-	"process":     {},
-	"bench":       {},
-	"house":       {},
-	"cmd/ferry":   {own: []string{"wire"}},
+	"osb":        {},
+	"canon":      {never: impure},
+	"lifecycle":  {never: impure},
+	"broker":     {own: []string{"osb", "lifecycle", "canon"}, never: web},
+	"catalog":    {own: []string{"osb", "canon", "broker", "lifecycle"}, never: web},
+	"api":        {own: []string{"osb", "broker", "catalog", "canon"}},
+	"dynamo":     {own: []string{"broker", "lifecycle"}},
+	"bolt":       {own: []string{"broker", "lifecycle"}, never: []string{"net/http"}},
+	"loop":       {own: []string{"broker"}, never: web},
+	"cf":         {own: []string{"broker", "lifecycle"}},
+	"cfsim":      {},
+	"config":     {never: []string{"net/http"}},
+	"metrics":    {},
+	"demo":       {own: []string{"osb"}},
+	"sfn":        {own: []string{"broker"}, never: web},
+	"secrets":    {own: []string{"config"}, never: web},
+	"wire/parts": {own: []string{"api", "broker", "catalog", "cf", "config"}},
+	"wire/functions": {own: []string{
+		"api", "broker", "catalog", "config", "dynamo", "lifecycle", "osb", "secrets", "sfn", "wire/parts"}},
+	"wire":              {own: []string{anything}},
+	"brokertest":        {own: []string{"broker", "lifecycle", "osb"}},
+	"acceptance":        {},
+	"conformance":       {},
+	"process":           {},
+	"bench":             {},
+	"house":             {},
+	"stack":             {},
+	"cmd/ferry":         {own: []string{"wire"}},
+	"functions/api":     {own: []string{"wire/functions"}},
+	"functions/poller":  {own: []string{"wire/functions"}},
+	"functions/janitor": {own: []string{"wire/functions"}},
 }
 
 // onlyForTests are rooms that no product code imports, wire included.
-var onlyForTests = []string{"brokertest", "acceptance", "conformance", "process", "bench", "house"}
+var onlyForTests = []string{"brokertest", "acceptance", "conformance", "process", "bench", "house", "stack"}
 
 // roomOf returns the short name of a package of ours; false for another's.
 func roomOf(importPath string) (string, bool) {

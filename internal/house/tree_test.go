@@ -54,7 +54,7 @@ func files(t *testing.T) map[string][]byte {
 		}
 		if entry.IsDir() {
 			switch entry.Name() {
-			case ".git", ".cache", ".ferry", "bin":
+			case ".git", ".cache", ".ferry", ".aws-sam", "bin":
 				return fs.SkipDir
 			}
 			return nil

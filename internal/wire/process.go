@@ -21,6 +21,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/loop"
 	"github.com/ferry-broker/ferry/internal/metrics"
+	"github.com/ferry-broker/ferry/internal/wire/parts"
 )
 
 // process is one running broker.
@@ -39,14 +40,14 @@ type process struct {
 func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, error) {
 	figures := metrics.New()
 	figures.Build(o.Version, o.Commit, runtime.Version())
-	backends, err := newBackends(c, o.Logger, figures)
+	backends, err := parts.Backends(c, o.Logger, figures.Call)
 	if err != nil {
-		return nil, err
+		return nil, &ExitError{Code: ExitUsage, Cause: err, Message: err.Error()}
 	}
 	p := &process{options: o, config: c, store: store, stop: make(chan struct{}), logger: o.Logger}
 	p.loop = loop.New(loop.Options{Now: time.Now, Logger: o.Logger})
 	outages := broker.NewThrottle(time.Minute)
-	p.catalog = newCatalog(c, backends, store, outages, o.Logger)
+	p.catalog = parts.Catalog(c, backends, store, outages, o.Logger)
 	if p.broker, err = p.newBroker(backends, outages, figures); err != nil {
 		return nil, err
 	}
@@ -74,12 +75,12 @@ func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.
 func (p *process) newHandler(figures *metrics.Metrics) http.Handler {
 	limits := p.config.Limits
 	return api.New(api.Options{
-		Broker: p.broker, Catalog: p.catalog, Clients: apiClients(p.config.Clients),
+		Broker: p.broker, Catalog: p.catalog, Clients: parts.Clients(p.config.Clients),
 		RequestBudget: p.config.Operations.RequestBudget,
 		RequestBytes:  limits.RequestBytes, ParametersBytes: limits.ParametersBytes,
 		ConcurrentRequests: limits.ConcurrentRequests,
 		Logger:             p.logger, Now: time.Now, Observer: figures, Ready: p.ready,
-		Metrics: figures.Handler(), MetricsCredentials: apiCredentials(p.config.Metrics.Credentials),
+		Metrics: figures.Handler(), MetricsCredentials: parts.Credentials(p.config.Metrics.Credentials),
 		Stop: p.stop,
 	})
 }

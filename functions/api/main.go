@@ -1,0 +1,16 @@
+// Command api answers the platforms' requests that API Gateway hands to Lambda.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ferry-broker/ferry/internal/wire/functions"
+)
+
+func main() {
+	if err := functions.StartAPI(os.LookupEnv, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

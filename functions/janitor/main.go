@@ -1,0 +1,16 @@
+// Command janitor restarts what is overdue, keeps catalogs fresh and audits, on a schedule.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/ferry-broker/ferry/internal/wire/functions"
+)
+
+func main() {
+	if err := functions.StartJanitor(os.LookupEnv, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,110 @@
+package dynamo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+)
+
+// Options say where the table is and what a Store may use.
+type Options struct {
+	// Config has region, credentials and, from AWS_ENDPOINT_URL, the address of a
+	// stand-in. An HTTP client of the SDK gets a time limit for each try; one of
+	// another make is used as it is. A Retryer in it is not used.
+	Config aws.Config
+	// Endpoint overrides the address of DynamoDB; empty means Config's.
+	Endpoint string
+	// Table is the name of a table as Table defines it. Required.
+	Table string
+	// Now is the clock that records expire by. Required.
+	Now func() time.Time
+	// Random is what writes are numbered from; nil means crypto/rand.
+	Random io.Reader
+}
+
+// Store is a broker.Store and broker.CatalogStore in a DynamoDB table. Any number of
+// goroutines may call its methods, and any number of Stores may share a table. It has
+// nothing to close.
+//
+// Throttling, faults of the service and of the network are tried again, a few times
+// and not beyond the context's deadline. An error that is none of package broker's
+// then leaves open whether a write happened.
+type Store struct {
+	client *dynamodb.Client
+	table  *string
+	now    func() time.Time
+	random io.Reader
+	part   int // bytes of a catalog in one item
+}
+
+var (
+	_ broker.Store        = (*Store)(nil)
+	_ broker.CatalogStore = (*Store)(nil)
+)
+
+// New returns a Store without calling anybody: whether the table is there shows at the
+// first use, or with Ping.
+func New(o Options) (*Store, error) {
+	if o.Table == "" || o.Now == nil {
+		return nil, errors.New("store on DynamoDB: table and clock must be given")
+	}
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	client := dynamodb.NewFromConfig(o.Config, func(c *dynamodb.Options) {
+		c.Retryer = newRetryer()
+		c.RetryMaxAttempts = 0 // newRetryer's word counts, not the environment's
+		c.HTTPClient = limited(o.Config.HTTPClient)
+		if o.Endpoint != "" {
+			c.BaseEndpoint = aws.String(o.Endpoint)
+		}
+	})
+	return &Store{client: client, table: aws.String(o.Table), now: o.Now, random: o.Random, part: partBytes}, nil
+}
+
+// limited keeps what a client of the SDK was built with: AWS_CA_BUNDLE among others.
+func limited(c aws.HTTPClient) aws.HTTPClient {
+	if c == nil {
+		c = awshttp.NewBuildableClient()
+	}
+	if b, ok := c.(*awshttp.BuildableClient); ok && b.GetTimeout() == 0 {
+		return b.WithTimeout(attemptTimeout)
+	}
+	return c
+}
+
+// Ping returns nil when the table answers a read. It writes nothing.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.get(ctx, place{pk: []byte("ping"), sk: []byte("ping")})
+	if err != nil {
+		return fmt.Errorf("ping table %s: %w", *s.table, err)
+	}
+	return nil
+}
+
+// within is for each call: its tries end with the context's budget.
+func (s *Store) within(ctx context.Context) func(*dynamodb.Options) {
+	return func(o *dynamodb.Options) {
+		if whole, ok := o.Retryer.(aws.RetryerV2); ok {
+			o.Retryer = frugal{RetryerV2: whole, ctx: ctx}
+		}
+	}
+}
+
+// writeNumber makes the number that a write is recognised by.
+func (s *Store) writeNumber() ([]byte, error) {
+	n := make([]byte, 16)
+	if _, err := io.ReadFull(s.random, n); err != nil {
+		return nil, fmt.Errorf("number a write: %w", err)
+	}
+	return n, nil
+}

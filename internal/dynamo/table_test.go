@@ -1,0 +1,123 @@
+package dynamo
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	t.Run("DynamoDB takes the definition and its TTL", func(t *testing.T) {
+		t.Parallel()
+		table, client := newTable(t)
+		if _, err := client.UpdateTimeToLive(t.Context(), TimeToLive(table)); err != nil {
+			t.Fatal(err)
+		}
+		out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(table)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := aws.ToString(out.TimeToLiveDescription.AttributeName); got != "expires_at" {
+			t.Errorf("TTL looks at %q; want expires_at", got)
+		}
+	})
+	t.Run("the definition is what it is out there", func(t *testing.T) {
+		t.Parallel()
+		got, err := json.Marshal(Table("ferry"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var defined struct {
+			BillingMode            string
+			AttributeDefinitions   []struct{ AttributeName, AttributeType string }
+			KeySchema              []struct{ AttributeName, KeyType string }
+			GlobalSecondaryIndexes []struct {
+				IndexName  string
+				KeySchema  []struct{ AttributeName, KeyType string }
+				Projection struct {
+					ProjectionType   string
+					NonKeyAttributes []string
+				}
+			}
+		}
+		if err := json.Unmarshal(got, &defined); err != nil {
+			t.Fatal(err)
+		}
+		want := `{"BillingMode":"PAY_PER_REQUEST",` +
+			`"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"B"},{"AttributeName":"sk","AttributeType":"B"},` +
+			`{"AttributeName":"due_shard","AttributeType":"N"},{"AttributeName":"due_at","AttributeType":"N"}],` +
+			`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],` +
+			`"GlobalSecondaryIndexes":[{"IndexName":"due",` +
+			`"KeySchema":[{"AttributeName":"due_shard","KeyType":"HASH"},{"AttributeName":"due_at","KeyType":"RANGE"}],` +
+			`"Projection":{"ProjectionType":"INCLUDE","NonKeyAttributes":["operation","expires"]}}]}`
+		text, err := json.Marshal(defined)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, string(text)); d != "" {
+			t.Errorf("-want +got:\n%s", d)
+		}
+	})
+}
+
+// TestUnfinishedAcrossShards is about more operations than one shard has, and about
+// pages that end before enough living ones were found.
+func TestUnfinishedAcrossShards(t *testing.T) {
+	t.Parallel()
+	table, _ := newTable(t)
+	now := epoch
+	s := on(t, table, func() time.Time { return now }, newLine())
+	shards := map[int64]bool{}
+	for n := range 24 {
+		r := claimed(keyOf(string(rune('a' + n))))
+		r.Lifecycle.Operation.Due = epoch.Add(time.Duration(n) * time.Second)
+		if n < 12 {
+			r.Lifecycle.ExpiresAt = epoch.Add(time.Minute)
+		}
+		at, err := placeOf(r.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards[at.shard()] = true
+		mustPut(t, s, r, 0)
+	}
+	if len(shards) != dueShards {
+		t.Fatalf("the keys lie in %d shards; the test wants all %d", len(shards), dueShards)
+	}
+	now = epoch.Add(time.Minute)
+	for _, limit := range []int{1, 2, 5, 12, 100} {
+		got, err := s.Unfinished(t.Context(), epoch.Add(time.Hour), limit)
+		if err != nil || len(got) != min(limit, 12) {
+			t.Fatalf("limit %d: %d operations, %v", limit, len(got), err)
+		}
+		sorted := slices.IsSortedFunc(got, func(a, b broker.Unfinished) int { return a.Due.Compare(b.Due) })
+		if !sorted || got[0].Key != keyOf("m") {
+			t.Errorf("limit %d begins with %q, sorted: %t; want the oldest living one, m", limit, got[0].Key.InstanceID, sorted)
+		}
+	}
+}
+
+// TestIndexIsLeft is about an item that is written without the index's attributes.
+func TestIndexIsLeft(t *testing.T) {
+	t.Parallel()
+	table, client := newTable(t)
+	s := on(t, table, atEpoch, newLine())
+	mustPut(t, s, claimed(keyOf("i")), 0)
+	mustPut(t, s, done(keyOf("i")), 1)
+	tombstone := done(keyOf("i"))
+	tombstone.Lifecycle.State, tombstone.Lifecycle.ExpiresAt = lifecycle.Gone, epoch.Add(time.Hour)
+	mustPut(t, s, tombstone, 2)
+	out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(table), IndexName: aws.String(dueIndex)})
+	if err != nil || len(out.Items) > 0 {
+		t.Errorf("the index holds %d items, %v; want none", len(out.Items), err)
+	}
+}

@@ -1,0 +1,141 @@
+package functions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+const (
+	// restartBatch is how many overdue operations one round restarts.
+	restartBatch = 500
+	// roundTime bounds a round of each minute, so that the next one is not late.
+	roundTime = 50 * time.Second
+	// closing is kept free before Lambda's deadline, to say what was done.
+	closing = 5 * time.Second
+)
+
+// The tasks that the schedule names in its input.
+const (
+	// TaskRound restarts what is overdue and refreshes catalogs that are old.
+	TaskRound = "round"
+	// TaskAudit looks for what Cloud Foundry has and nobody knows.
+	TaskAudit = "audit"
+)
+
+// Schedule is the input that a rule of the schedule sends.
+type Schedule struct {
+	Task string `json:"task"`
+}
+
+// Janitor does what nobody asks for. It may be used concurrently, and a task may run
+// twice or late.
+type Janitor struct {
+	core *core
+
+	mu sync.Mutex
+	// fetched is when a client's catalog was last fetched by this environment.
+	fetched map[string]time.Time
+}
+
+// NewJanitor makes the janitor from the function's environment; the JSON log goes to
+// log. It calls nobody. The error lists every setting that is missing or wrong.
+func NewJanitor(lookupEnv func(string) (string, bool), log io.Writer) (*Janitor, error) {
+	c, err := newCore(lookupEnv, log)
+	if err != nil {
+		return nil, err
+	}
+	return &Janitor{core: c, fetched: map[string]time.Time{}}, nil
+}
+
+// JanitorFailed says that a task was not completed; the next one tries again. An
+// alarm counts them.
+type JanitorFailed struct{ Task string }
+
+// Error sends the reader to the log.
+func (e *JanitorFailed) Error() string {
+	return "the task " + e.Task + " was not completed; the log has the reason"
+}
+
+// Handle carries one task out, TaskRound when the input names none. The error is a
+// *JanitorFailed.
+func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
+	if s.Task == "" {
+		s.Task = TaskRound
+	}
+	log := j.core.logger.With("task", s.Task)
+	defer func() {
+		if value := recover(); value != nil {
+			log.ErrorContext(ctx, "panic", "value", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			err = &JanitorFailed{Task: s.Task}
+		}
+	}()
+	if fault := j.run(ctx, s.Task); fault != nil {
+		log.ErrorContext(ctx, "the task was not completed", "error", fault.Error())
+		return &JanitorFailed{Task: s.Task}
+	}
+	return nil
+}
+
+func (j *Janitor) run(ctx context.Context, task string) error {
+	now, err := j.core.current(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := within(ctx, closing)
+	defer cancel()
+	switch task {
+	case TaskRound:
+		return j.round(ctx, now)
+	case TaskAudit:
+		return j.audit(ctx, now)
+	default:
+		return fmt.Errorf("no such task: %.40q", task)
+	}
+}
+
+// round restarts first: operations matter more than catalogs, whose faults are no
+// reason for an alarm of the janitor's.
+func (j *Janitor) round(ctx context.Context, now *assembly) error {
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	restarted, err := now.broker.Restart(ctx, restartBatch)
+	// The metric of overdue operations is made of this line (template.yaml).
+	j.core.logger.InfoContext(ctx, "janitor round", "restarted", restarted)
+	for _, client := range now.config.Clients {
+		if j.due(client.Name, client.CatalogRefresh) {
+			_ = now.catalog.Refresh(ctx, client.Name) // logged where it happens
+		}
+	}
+	return err
+}
+
+// due reports whether the client's catalog is to be fetched, and counts it then.
+func (j *Janitor) due(client string, every time.Duration) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := j.core.now()
+	if last, ok := j.fetched[client]; ok && now.Sub(last) < every {
+		return false
+	}
+	j.fetched[client] = now
+	return true
+}
+
+// audit tries each client, and tomorrow again what Cloud Foundry did not tell today.
+func (j *Janitor) audit(ctx context.Context, now *assembly) error {
+	var failed error
+	for _, client := range now.config.Clients {
+		audited, err := now.broker.Audit(ctx, client.Name)
+		j.core.logger.InfoContext(ctx, "audit", "client", client.Name,
+			"seen", audited.Seen, "removed", audited.Removed, "unknown", audited.Unknown)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("audit of client %s: %w", client.Name, err))
+		}
+	}
+	return failed
+}
