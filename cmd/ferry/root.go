@@ -73,6 +73,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 			if err != nil || len(rest) > 0 {
 				return &wire.ExitError{Code: wire.ExitUsage, Message: fmt.Sprintf("There is no command %q. `ferry help` lists them.", strings.Join(args, " "))}
 			}
+			cmd.InitDefaultHelpFlag()
 			return cmd.Help()
 		},
 	}
