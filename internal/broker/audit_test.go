@@ -32,6 +32,23 @@ func TestAudit(t *testing.T) {
 			r.step(created)
 			r.late("i", created, seq)
 		}, broker.Audited{Seen: 1, Removed: 1}, 0},
+		"so does one whose create was cancelled before it was made": {func(r *rig) {
+			created := r.accepted(r.put())
+			seq := r.record(instanceKey()).Lifecycle.Seq
+			r.drive(r.accepted(r.remove()))
+			r.late("i", created, seq)
+		}, broker.Audited{Seen: 1, Removed: 1}, 0},
+		"a second row of the living operation goes, the adopted one stays": {func(r *rig) {
+			made := r.ready()
+			r.lateIn(brokertest.OfferingPlain, brokertest.PlanPlain, "i", made, r.record(instanceKey()).Lifecycle.Seq)
+		}, broker.Audited{Seen: 2, Removed: 1}, 1},
+		"while an operation runs, older rows are its to remove": {func(r *rig) {
+			made := r.ready()
+			seq := r.record(instanceKey()).Lifecycle.Seq
+			r.drive(r.accepted(r.remove()))
+			r.accepted(r.put())
+			r.late("i", made, seq)
+		}, broker.Audited{Seen: 1}, 1},
 		"a running operation looks after its own": {func(r *rig) {
 			created := r.accepted(r.put())
 			r.step(created)
@@ -62,8 +79,14 @@ func TestAudit(t *testing.T) {
 // late is a POST that takes effect when nobody believes in it any more.
 func (r *rig) late(name, operation string, seq int64) {
 	r.t.Helper()
+	r.lateIn(brokertest.OfferingDB, brokertest.PlanSmall, name, operation, seq)
+}
+
+// lateIn is late in the space of an offering.
+func (r *rig) lateIn(offering, plan, name, operation string, seq int64) {
+	r.t.Helper()
 	if _, err := r.Cloud.CreateInstance(r.t.Context(), broker.InstanceCall{
-		Name: name, Offering: brokertest.OfferingDB, PlanGUID: brokertest.PlanSmall,
+		Name: name, Offering: offering, PlanGUID: plan,
 		Marks: broker.Marks{Client: brokertest.Client, Operation: operation, Seq: seq},
 	}); err != nil {
 		r.t.Fatal(err)

@@ -79,6 +79,9 @@ func TestParameters(t *testing.T) {
 				"KeyParameters":      func() (json.RawMessage, error) { return b.KeyParameters(t.Context(), "g") },
 			} {
 				got, err := get()
+				if errors.Is(err, broker.ErrBusy) != (name == "in progress") {
+					t.Errorf("%s: %v; want ErrBusy while an operation runs, and only then", what, err)
+				}
 				if string(got) != test.want || (err != nil) != test.fails || errors.Is(err, broker.ErrNotRetrievable) != test.never {
 					t.Errorf("%s = %s, %v", what, got, err)
 				}
