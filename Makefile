@@ -37,7 +37,7 @@ build: ## build bin/ferry
 test: check ## what CI runs; the same as check
 
 check: ## every rule, then every test under the race detector
-	@for stage in fmt vet tidy lint docs-fresh fuzz-briefly clients stand-in; do \
+	@for stage in fmt vet tidy lint docs-fresh fuzz-briefly clients stand-in memory; do \
 		start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$stage" || exit 1; \
 		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
@@ -116,6 +116,9 @@ fuzz-briefly: # no time to find much, but every target runs, on its whole corpus
 
 clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
 	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...
+
+memory: # the size of a process is not measured under the race detector
+	@$(GO) test -count=1 -run '^TestTenThousand' ./internal/bolt
 
 docs-fresh: # writing the generated pages anew changes nothing; compared without git, so that it also says so before a commit
 	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp $(PAGES) "$$old" && \
