@@ -23,7 +23,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench docs fuzz fmt vet tidy lint tools docs-fresh stand-in
+.PHONY: help run build test check bench docs fuzz fmt vet tidy lint tools docs-fresh stand-in fuzz-briefly clients memory
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
