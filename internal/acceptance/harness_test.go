@@ -58,6 +58,11 @@ func start(t *testing.T, adjust ...func(*settings)) tenant {
 	c := tenant{world: w, t: t, name: "demo", user: "demo", secret: "demo", org: "demo"}
 	c.eventually("the broker is ready", func() bool { return c.get(w.broker+"/readyz").status == http.StatusOK })
 	c.plans = c.catalog()
+	if len(s.config.Clients) > 1 {
+		// It waits for the other client's first fetch, whatever comes of it: nothing of
+		// the start may run into what a test does.
+		c.other().send("GET", "/v2/catalog", "")
+	}
 	return c
 }
 
