@@ -23,24 +23,48 @@ func newHTTPClient(ca []byte, skipVerify bool) (*http.Client, error) {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	kept := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        trust,
+		TLSHandshakeTimeout:    10 * time.Second,
+		Protocols:              protocols,
+		MaxIdleConns:           64,
+		MaxIdleConnsPerHost:    64,
+		IdleConnTimeout:        60 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+	}
+	fresh := kept.Clone()
+	fresh.DisableKeepAlives = true
 	return &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            dialer.DialContext,
-			TLSClientConfig:        trust,
-			TLSHandshakeTimeout:    10 * time.Second,
-			Protocols:              protocols,
-			MaxIdleConns:           64,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        60 * time.Second,
-			MaxResponseHeaderBytes: 256 << 10,
-		},
+		Transport:     roads{kept: kept, fresh: fresh},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
 
+// roads sends what changes something by a connection of its own. One that was kept may
+// be dead without our knowing, all the more in a process that was frozen in between:
+// then nobody can say whether the call arrived, and it counts as unknown for
+// settle_after. A read is repeated by net/http in that case.
+type roads struct{ kept, fresh *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (r roads) RoundTrip(q *http.Request) (*http.Response, error) {
+	if q.Method == http.MethodGet {
+		return r.kept.RoundTrip(q)
+	}
+	return r.fresh.RoundTrip(q)
+}
+
+// CloseIdleConnections is what http.Client calls by that name.
+func (r roads) CloseIdleConnections() { r.kept.CloseIdleConnections() }
+
 func tlsConfig(ca []byte, skipVerify bool) (*tls.Config, error) {
-	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify} // an operator asked for it by name
+	trust := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: skipVerify, // an operator asked for it by name
+		ClientSessionCache: tls.NewLRUClientSessionCache(8),
+	}
 	if len(ca) == 0 {
 		return trust, nil
 	}

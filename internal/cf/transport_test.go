@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,6 +44,35 @@ func TestNothingIsRepeated(t *testing.T) {
 		}
 		if n := s.count(request); n != 1 {
 			t.Errorf("%s was sent %d times, want once", request, n)
+		}
+	}
+}
+
+// TestChangesHaveAConnectionOfTheirOwn: one that was kept may have died unnoticed,
+// for instance while the process was frozen, and a POST on it is of unknown fate.
+func TestChangesHaveAConnectionOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/v3/jobs/j")
+		reply(w, http.StatusAccepted, `{}`)
+	})
+	var used sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, before := used.LoadOrStore(r.RemoteAddr, true)
+		if before && r.Method != http.MethodGet {
+			hangUp(w, r)
+			return
+		}
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	b := s.backend(t, func(c *Config) { c.API = server.URL })
+	for request, call := range everyCall(t.Context(), b) {
+		if _, err := b.space(t.Context(), "postgres"); err != nil { // leaves a connection to use again
+			t.Fatal(err)
+		}
+		if answer, err := call(); answer.Reply != lifecycle.ReplyAccepted || err != nil {
+			t.Errorf("%s: answer %+v, %v; want it accepted", request, answer, err)
 		}
 	}
 }
@@ -126,7 +156,7 @@ func TestNoConnectionIsDefinite(t *testing.T) {
 		"untrusted by TLS": func(b *Backend) { b.api = untrusted.URL },
 		"no such host": func(b *Backend) {
 			b.api = "http://api.invalid"
-			b.http.Transport.(*http.Transport).DialContext = lost
+			b.http.Transport.(roads).fresh.DialContext = lost
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
