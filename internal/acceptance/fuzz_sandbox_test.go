@@ -56,7 +56,8 @@ const (
 	secretWord = "s3cret"
 )
 
-func newSandbox(t *testing.T, market *catalog.Service) *sandbox {
+// claimFirst is the broker's option, which no answer may depend on.
+func newSandbox(t *testing.T, market *catalog.Service, claimFirst bool) *sandbox {
 	s := &sandbox{t: t, now: time.Unix(1_700_000_000, 0).UTC(), clouds: map[string]*brokertest.FakeCloud{}}
 	now := func() time.Time { return s.now }
 	s.store = brokertest.NewMemoryStore(now)
@@ -70,7 +71,7 @@ func newSandbox(t *testing.T, market *catalog.Service) *sandbox {
 	s.broker = broker.New(broker.Options{
 		Store: s.store, Backends: backends, Catalogs: market, Schemas: market, Workflow: s,
 		Now: now, Sleep: s.sleep, Random: random, Logger: logger, RequestBudget: held, Keep: keep,
-		Process: "sandbox", Sole: true,
+		Process: "sandbox", Sole: true, ClaimFirst: claimFirst,
 	})
 	s.handler = api.New(api.Options{
 		Broker: s.broker, Catalog: market, Logger: logger, Now: now, Random: random,

@@ -27,7 +27,7 @@ func FuzzBroker(f *testing.F) {
 		f.Add(chanced(number))
 	}
 	f.Fuzz(func(t *testing.T, script string) {
-		s := newSandbox(t, catalog)
+		s := newSandbox(t, catalog, len(script)%2 == 0)
 		steps := 0
 		for line := range strings.Lines(script) {
 			if steps++; steps > maxSteps {

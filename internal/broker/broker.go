@@ -46,6 +46,9 @@ type Options struct {
 	// operations of this store, so that leases of others are those of the dead.
 	Process string
 	Sole    bool
+	// ClaimFirst lets creates and binds begin with the claim, where a read before it
+	// costs a call of its own; where reading is cheap, duplicates are cheaper without.
+	ClaimFirst bool
 	// Outages keeps warnings of an unreachable Cloud Foundry apart; whoever warns of
 	// the same thing shares it. Nil: one of the broker's own.
 	Outages *Throttle

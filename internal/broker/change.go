@@ -23,6 +23,9 @@ type change struct {
 	apply func(*Record) error
 	// first is what the request read before it was held; nil for one that begins.
 	first *lifecycle.First
+	// creates says that the id is probably new, so that the request may begin with the
+	// claim itself (docs/protocol.md 2.1).
+	creates bool
 }
 
 // attempts bounds how often a request decides again after lost writes: each loss is
@@ -32,9 +35,9 @@ const attempts = 100
 // run takes the change through. It returns the record as stored after it, and the
 // decision. Nothing was written when it returns an error, as far as can be known.
 func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision, error) {
-	rec, err := b.read(ctx, c.key)
-	if err != nil {
-		return Record{}, lifecycle.Decision{}, err
+	rec, d, won, err := b.open(ctx, c)
+	if err != nil || won {
+		return rec, d, err
 	}
 	first := c.first
 	for range attempts {
@@ -55,6 +58,24 @@ func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision,
 		Code: CodeUnavailable, RetryAfter: 1,
 		Description: "Too many requests change this at the same time. Send the request again.",
 	}
+}
+
+// open is how a change begins: with what is stored, or, having won, with the claim
+// that needed no read. A claim that is refused brings the record that refused it,
+// which then is what the request read first.
+func (b *Broker) open(ctx context.Context, c change) (Record, lifecycle.Decision, bool, error) {
+	if c.creates && b.ClaimFirst && c.first == nil {
+		none := absent(c.key)
+		// What is refused to a new id need not be refused to one that exists.
+		if d, err := b.decide(ctx, c, none, nil); err == nil && d.Outcome == lifecycle.Accepted {
+			stored, won, err := b.claim(ctx, c, none, d)
+			if CodeOf(err) != CodeBadRequest { // too large for a new one
+				return stored, d, won, err
+			}
+		}
+	}
+	rec, err := b.read(ctx, c.key)
+	return rec, lifecycle.Decision{}, false, err
 }
 
 func firstRead(r Record) *lifecycle.First {

@@ -19,7 +19,7 @@ func (b *Broker) Provision(ctx context.Context, q ProvisionRequest) (Result, err
 		return Result{}, err
 	}
 	rec, d, err := b.run(ctx, change{
-		key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply,
+		key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply, creates: true,
 	})
 	if err != nil {
 		return Result{}, err

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -24,11 +25,14 @@ type reader struct {
 
 func (w watchedStore) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	r, err := w.Store.Get(ctx, key)
-	who := reader{brokertest.ActorOf(ctx), key}
-	if _, known := w.e.firsts[who]; !known {
-		w.e.firsts[who] = lifecycle.First{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
-	}
+	w.e.sawRead(reader{brokertest.ActorOf(ctx), key}, r)
 	return r, err
+}
+
+func (e *explorer) sawRead(who reader, r broker.Record) {
+	if _, known := e.firsts[who]; !known {
+		e.firsts[who] = lifecycle.First{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
+	}
 }
 
 func (w watchedStore) Put(ctx context.Context, r broker.Record, revision int64) (broker.Record, error) {
@@ -36,6 +40,9 @@ func (w watchedStore) Put(ctx context.Context, r broker.Record, revision int64) 
 	stored, err := w.Store.Put(ctx, r, revision)
 	if err == nil {
 		w.e.sawWrite(brokertest.ActorOf(ctx), before, stored)
+	}
+	if errors.Is(err, broker.ErrConflict) { // it brings what is there, as a read does
+		w.e.sawRead(reader{brokertest.ActorOf(ctx), r.Key}, stored)
 	}
 	return stored, err
 }

@@ -41,6 +41,8 @@ type ScheduleOptions struct {
 	Seed uint64
 	// Deadline of operations; by default one that no schedule reaches.
 	Deadline time.Duration
+	// ClaimFirst is the Broker's option.
+	ClaimFirst bool
 	// Backend and Store wrap what is below the scheduler's gates, to watch or to
 	// inject faults; ActorOf says whose call it is.
 	Backend func(*Scheduler, broker.Backend) broker.Backend
@@ -113,6 +115,7 @@ func NewScheduler(o ScheduleOptions) *Scheduler {
 		Catalogs: FakeCatalogs(FakePlans()), Workflow: gatedWorkflow{s: s},
 		Now: s.Now, Sleep: s.sleep, Random: rand.NewChaCha8(seed), Process: "process",
 		Deadline: o.Deadline, SettleAfter: SettleAfter, CallTimeout: CallTimeout, RequestBudget: 26 * time.Second,
+		ClaimFirst: o.ClaimFirst,
 	})
 	return s
 }
