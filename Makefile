@@ -23,7 +23,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench docs fuzz fmt vet tidy lint tools docs-fresh stand-in fuzz-briefly clients memory
+.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator tools docs-fresh stand-in fuzz-briefly clients memory
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -37,7 +37,7 @@ build: ## build bin/ferry
 test: check ## what CI runs; the same as check
 
 check: ## every rule, then every test under the race detector
-	@for stage in fmt vet tidy lint docs-fresh fuzz-briefly clients stand-in memory; do \
+	@for stage in fmt vet tidy lint asl docs-fresh fuzz-briefly clients stand-in memory; do \
 		start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$stage" || exit 1; \
 		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
@@ -78,13 +78,13 @@ fuzz: ## call every fuzz target a fixed number of times (FUZZ=2000x)
 
 PYTHON ?= python3
 
-stand-in: .cache/venv/pinned ## install the stand-in for AWS that tests of internal/dynamo run against
+stand-in: .cache/venv/pinned ## install SAM and the stand-in for AWS that tests run against
 
 # Afterwards no network is needed. The stamp is written last, so that half an
-# environment is made anew.
+# environment is made anew. The list names everything: pip has nothing to resolve.
 .cache/venv/pinned: tools/standin/requirements.txt
 	@rm -rf .cache/venv && $(PYTHON) -m venv .cache/venv
-	@.cache/venv/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@.cache/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
 # The stages of `make check`. Each can be called alone.
@@ -119,6 +119,23 @@ clients: # the Kubernetes client library drives a whole life; a module of its ow
 
 memory: # the size of a process is not measured under the race detector
 	@$(GO) test -count=1 -run '^TestTenThousand' ./internal/bolt
+
+asl: # the state machine by its linter; the only stage that wants Node, and goes without
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory asl-validator; else \
+		echo "asl-validator, the linter of the state machine, is skipped: npm is not installed"; fi
+
+# The linter does not know ${...}: all that SAM puts in are ARNs of functions.
+asl-validator: .cache/asl/pinned
+	@sed 's/$${[A-Za-z]*}/arn:aws:lambda:eu-central-1:123456789012:function:poller/g' \
+		statemachine/operation.asl.json >.cache/asl/operation.json
+	@.cache/asl/node_modules/.bin/asl-validator --json-path .cache/asl/operation.json >.cache/asl/log 2>&1 || \
+		{ cat .cache/asl/log; exit 1; }
+
+# The stamp is written last, so that half a linter is installed anew.
+.cache/asl/pinned: tools/asl/package.json tools/asl/package-lock.json
+	@rm -rf .cache/asl && mkdir -p .cache/asl && cp $^ .cache/asl
+	@npm ci --prefix .cache/asl --ignore-scripts --no-audit --no-fund >.cache/asl/log 2>&1 || { cat .cache/asl/log; exit 1; }
+	@touch $@
 
 docs-fresh: # writing the generated pages anew changes nothing; compared without git, so that it also says so before a commit
 	@old=$$(mktemp -d) && trap 'rm -rf "$$old"' EXIT && cp $(PAGES) "$$old" && \
