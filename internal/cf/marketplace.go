@@ -22,33 +22,44 @@ type planRow struct {
 // Marketplace returns what the org sees: active offerings with at least one active
 // plan, in the order of the API. It takes several requests, so a catalog that
 // changes meanwhile may be seen half old and half new; a plan whose offering is
-// missing is left out. It takes two calls, and one for each further page; an empty
-// one takes one more (see seen).
+// missing is left out. When none of its plans belongs to one of its offerings, which a
+// broker that is registered again meanwhile looks like, it is read once more. It takes
+// two calls, and one for each further page; an empty one takes one more (see seen).
 func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	org, err := b.org(ctx)
 	if err != nil {
 		return broker.Marketplace{}, err
 	}
-	plans, err := b.plans(ctx, org)
+	all, torn, err := b.marketplace(ctx, org)
+	if err == nil && torn {
+		all, _, err = b.marketplace(ctx, org)
+	}
+	if err == nil && len(all.Offerings) == 0 { // or the login sees nothing any more
+		err = b.confirmSight(ctx)
+	}
 	if err != nil {
 		return broker.Marketplace{}, err
+	}
+	return all, nil
+}
+
+// marketplace reports it as torn when there are plans and offerings that have nothing
+// to do with each other.
+func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marketplace, torn bool, err error) {
+	plans, err := b.plans(ctx, org)
+	if err != nil {
+		return all, false, err
 	}
 	offerings, err := market[resource.ServiceOffering](ctx, b, "offerings", org)
 	if err != nil {
-		return broker.Marketplace{}, err
+		return all, false, err
 	}
-	var all broker.Marketplace
 	for _, o := range offerings {
 		if own := plans[o.GUID]; o.Available && len(own) > 0 {
 			all.Offerings = append(all.Offerings, marketOffering(o, own))
 		}
 	}
-	if len(all.Offerings) == 0 { // or the login sees nothing any more
-		if err := b.confirmSight(ctx); err != nil {
-			return broker.Marketplace{}, err
-		}
-	}
-	return all, nil
+	return all, len(all.Offerings) == 0 && len(plans) > 0 && len(offerings) > 0, nil
 }
 
 // market lists offerings or plans of the org. Korifi knows no filter for it; it has
