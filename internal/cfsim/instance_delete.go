@@ -6,10 +6,7 @@ import "net/http"
 // until a worker has asked the backing broker. With the newer pipeline a second
 // delete gets the job of the first.
 func (s *Simulator) deleteInstance(c *call) (*answer, error) {
-	if err := c.allow("purge"); err != nil {
-		return nil, err
-	}
-	purge, err := c.flag("purge")
+	purge, err := c.purge()
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +16,7 @@ func (s *Simulator) deleteInstance(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if purge != nil && *purge {
+	if purge {
 		if !s.administrator(c) {
 			return nil, notAuthorized()
 		}
@@ -36,4 +33,13 @@ func (s *Simulator) deleteInstance(c *call) (*answer, error) {
 	row.deletion = row.job
 	s.queue(row.job, s.deletion(row, row.job))
 	return jobAnswer(c.base, row.job), nil
+}
+
+// purge reads whether the backing broker is to be left out.
+func (c *call) purge() (bool, error) {
+	if err := c.allow("purge"); err != nil {
+		return false, err
+	}
+	purge, err := c.flag("purge")
+	return purge != nil && *purge, err
 }

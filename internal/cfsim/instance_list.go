@@ -17,19 +17,10 @@ func (s *Simulator) listInstances(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*instance
-	for _, i := range s.world.instances.candidates(c.wanted("names"), c.wanted("guids")) {
-		if s.readable(c) && wanted(i) {
-			found = append(found, i)
-		}
-	}
-	list, err := takePage(c, found, (*instance).sortKeys, c.instanceView, includedByInstances(asked))
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+	return listed(s, func() (*listPage[instanceView], error) {
+		found := passing(s.world.instances.candidates(c.wanted("names"), c.wanted("guids")), func(i *instance) bool { return s.readable(c) && wanted(i) })
+		return takePage(c, found, (*instance).sortKeys, c.instanceView, includedByInstances(asked))
+	})
 }
 
 func (c *call) instanceFilter() (func(*instance) bool, error) {

@@ -19,19 +19,10 @@ func (s *Simulator) listKeys(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*key
-	for _, k := range s.world.keyCandidates(c.wanted("guids"), c.wanted("service_instance_guids"), c.wanted("service_instance_names")) {
-		if s.readable(c) && wanted(k) {
-			found = append(found, k)
-		}
-	}
-	list, err := takePage(c, found, (*key).sortKeys, c.keyView, extra)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+	return listed(s, func() (*listPage[keyView], error) {
+		found := passing(s.world.keyCandidates(c.wanted("guids"), c.wanted("service_instance_guids"), c.wanted("service_instance_names")), func(k *key) bool { return s.readable(c) && wanted(k) })
+		return takePage(c, found, (*key).sortKeys, c.keyView, extra)
+	})
 }
 
 // keyCandidates narrows a search down without a scan where it can; the result

@@ -54,10 +54,7 @@ func (s *Simulator) updateKorifiInstance(c *call) (*answer, error) {
 // deleteKorifiInstance accepts a delete in every state. With purge the backing
 // broker is not asked.
 func (s *Simulator) deleteKorifiInstance(c *call) (*answer, error) {
-	if err := c.allow("purge"); err != nil {
-		return nil, err
-	}
-	purge, err := c.flag("purge")
+	purge, err := c.purge()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +69,7 @@ func (s *Simulator) deleteKorifiInstance(c *call) (*answer, error) {
 	}
 	j := s.newJob(jobDeleteInstance, row.guid)
 	w := s.deletion(row, j)
-	if purge != nil && *purge {
+	if purge {
 		s.queue(j, &purging{w})
 		return jobAnswer(c.base, j), nil
 	}

@@ -84,19 +84,10 @@ func (s *Simulator) listOfferings(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*offering
-	for _, o := range s.world.market.offerings {
-		if o.listed() && wanted(o) {
-			found = append(found, o)
-		}
-	}
-	list, err := takePage(c, found, (*offering).sortKeys, s.offeringView(c), extra)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+	return listed(s, func() (*listPage[offeringView], error) {
+		found := passing(s.world.market.offerings, func(o *offering) bool { return o.listed() && wanted(o) })
+		return takePage(c, found, (*offering).sortKeys, s.offeringView(c), extra)
+	})
 }
 
 // offeringFilter reads the filters of the list. An offering is seen where one

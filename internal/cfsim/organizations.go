@@ -84,19 +84,10 @@ func (s *Simulator) listOrganizations(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*organization
-	for _, o := range s.world.organizations {
-		if s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) {
-			found = append(found, o)
-		}
-	}
-	list, err := takePage(c, found, (*organization).sortKeys, s.organizationView(c), nil)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+	return listed(s, func() (*listPage[organizationView], error) {
+		found := passing(s.world.organizations, func(o *organization) bool { return s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) })
+		return takePage(c, found, (*organization).sortKeys, s.organizationView(c), nil)
+	})
 }
 
 func (s *Simulator) getOrganization(c *call) (*answer, error) {

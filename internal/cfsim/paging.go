@@ -104,6 +104,24 @@ type listPage[V any] struct {
 	body listBody[V]
 }
 
-func (l *listPage[V]) answer() (*answer, error) {
-	return jsonAnswer(http.StatusOK, l.body)
+// listed answers with what read takes from the model while it is locked.
+func listed[V any](s *Simulator, read func() (*listPage[V], error)) (*answer, error) {
+	s.mu.Lock()
+	list, err := read()
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, list.body)
+}
+
+// passing returns a slice of its own with the rows that are wanted.
+func passing[R any](rows []R, wanted func(R) bool) []R {
+	var found []R
+	for _, row := range rows {
+		if wanted(row) {
+			found = append(found, row)
+		}
+	}
+	return found
 }

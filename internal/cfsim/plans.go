@@ -99,21 +99,13 @@ func (s *Simulator) listPlans(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*plan
-	for _, o := range s.world.market.offerings {
-		for _, p := range o.plans {
-			if p.listed() && wanted(p) && s.shown(c, p) {
-				found = append(found, p)
-			}
+	return listed(s, func() (*listPage[planView], error) {
+		var found []*plan
+		for _, o := range s.world.market.offerings {
+			found = append(found, passing(o.plans, func(p *plan) bool { return p.listed() && wanted(p) && s.shown(c, p) })...)
 		}
-	}
-	list, err := takePage(c, found, (*plan).sortKeys, s.planView(c), extra)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+		return takePage(c, found, (*plan).sortKeys, s.planView(c), extra)
+	})
 }
 
 func (s *Simulator) planFilter(c *call) (func(*plan) bool, error) {

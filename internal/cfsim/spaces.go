@@ -94,19 +94,10 @@ func (s *Simulator) listSpaces(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	var found []*space
-	for _, sp := range s.world.spaces {
-		if s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels) {
-			found = append(found, sp)
-		}
-	}
-	list, err := takePage(c, found, (*space).sortKeys, s.spaceView(c), extra)
-	s.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return list.answer()
+	return listed(s, func() (*listPage[spaceView], error) {
+		found := passing(s.world.spaces, func(sp *space) bool { return s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels) })
+		return takePage(c, found, (*space).sortKeys, s.spaceView(c), extra)
+	})
 }
 
 // includedOrganizations reads the include parameter of the list of spaces.
