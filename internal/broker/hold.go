@@ -28,15 +28,14 @@ func (b *Broker) hold(ctx context.Context, key Key, operation string, drive bool
 	}
 	pause := newPause()
 	for {
-		rec, err := b.read(ctx, key)
-		if err != nil {
-			return Record{}, err
-		}
-		if !rec.Lifecycle.Running(operation) {
-			return rec, verdict(rec, operation)
-		}
-		if drive && b.drive(ctx, key, operation, driver) {
-			continue
+		if !drive || !b.drive(ctx, key, operation, driver) {
+			rec, err := b.read(ctx, key)
+			if err != nil {
+				return Record{}, err
+			}
+			if !rec.Lifecycle.Running(operation) {
+				return rec, verdict(rec, operation)
+			}
 		}
 		if err := b.Sleep(ctx, pause.next()); err != nil {
 			return Record{}, outOfTime(err)
@@ -44,11 +43,11 @@ func (b *Broker) hold(ctx context.Context, key Key, operation string, drive bool
 	}
 }
 
-// drive does one tick inline and reports whether to look at once. Its calls end
-// with the request's budget.
+// drive does one tick inline and reports whether the operation runs on, as far as the
+// tick knows, which has read the record. Its calls end with the request's budget.
 func (b *Broker) drive(ctx context.Context, key Key, operation, driver string) bool {
 	step, err := b.tick(ctx, key, operation, b.Process+"/"+driver)
-	return err == nil && step.Done
+	return err == nil && !step.Done
 }
 
 // verdict turns the end of a held operation into nil or the refusal to answer with.

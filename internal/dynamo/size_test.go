@@ -78,7 +78,7 @@ func filled(t *testing.T, size int) broker.Record {
 func sizeOf(t *testing.T, table string, it item) int {
 	t.Helper()
 	const filler = "z"
-	client := dynamodb.NewFromConfig(configFor(requireStandIn(t), nil))
+	client := dynamodb.NewFromConfig(configFor(standIn.URL(t), nil))
 	longer := maps.Clone(it)
 	units := it.size()/1024 + 1
 	for n := units*1024 - it.size() - len(filler); n < 2048; n++ {

@@ -9,10 +9,10 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	requireStandIn(t)
+	standIn.URL(t)
 	brokertest.TestStore(t, func(t *testing.T, now func() time.Time) brokertest.Store {
 		table, _ := newTable(t)
-		s, err := New(Options{Config: configFor(requireStandIn(t), nil), Table: table, Now: now})
+		s, err := New(Options{Config: configFor(standIn.URL(t), nil), Table: table, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}

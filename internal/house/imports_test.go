@@ -55,6 +55,8 @@ var rooms = map[string]room{
 	"bench":             {},
 	"house":             {},
 	"stack":             {},
+	"standin":           {},
+	"deployed":          {},
 	"cmd/ferry":         {own: []string{"wire"}},
 	"functions/api":     {own: []string{"wire/functions"}},
 	"functions/poller":  {own: []string{"wire/functions"}},
@@ -62,7 +64,7 @@ var rooms = map[string]room{
 }
 
 // onlyForTests are rooms that no product code imports, wire included.
-var onlyForTests = []string{"brokertest", "acceptance", "conformance", "process", "bench", "house", "stack"}
+var onlyForTests = []string{"brokertest", "acceptance", "conformance", "process", "bench", "house", "stack", "standin", "deployed"}
 
 // roomOf returns the short name of a package of ours; false for another's.
 func roomOf(importPath string) (string, bool) {

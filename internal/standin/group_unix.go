@@ -1,6 +1,6 @@
 //go:build unix
 
-package dynamo
+package standin
 
 import (
 	"os/exec"
