@@ -8,15 +8,16 @@ import (
 
 // answerBind answers 202, or holds the request until the operation has ended.
 func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
-	op := rec.Lifecycle.Operation.ID
+	start := Start{Key: p.key, Operation: rec.Lifecycle.Operation.ID}
 	if o == OutcomeAccepted {
-		op = p.id
-		b.begin(ctx, rec, Start{Key: p.key, Operation: op, Delay: b.firstDelay(p.incomplete)})
+		start.Operation, start.Delay = p.id, b.firstDelay(p.incomplete)
+		b.begin(ctx, rec, start)
 	}
 	if p.incomplete {
-		return Result{Outcome: o, Operation: op, RetryAfter: b.retryAfter(rec)}, nil
+		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.retryAfter(rec)}, nil
 	}
-	rec, err := b.hold(ctx, p.key, op, o == OutcomeAccepted)
+	rec, err := b.hold(ctx, p.key, start.Operation, o == OutcomeAccepted)
+	b.release(ctx, rec, start)
 	if err != nil {
 		return Result{}, err
 	}

@@ -219,6 +219,19 @@ func (b *Broker) begin(ctx context.Context, rec Record, start Start) {
 	}
 }
 
+// release stops the workflow that a held request began for its own death, once the
+// request has seen the operation end.
+func (b *Broker) release(ctx context.Context, rec Record, start Start) {
+	workflow, ok := b.Workflow.(Stopper)
+	if _, ended := rec.Lifecycle.Result(start.Operation); !ok || !ended || start.Delay == 0 {
+		return
+	}
+	if err := workflow.Stop(ctx, start); err != nil {
+		b.Logger.LogAttrs(ctx, slog.LevelDebug, "the workflow was not stopped; it ends by itself", keyAttrs(start.Key,
+			slog.String("operation", start.Operation), slog.String("error", err.Error()))...)
+	}
+}
+
 func keyAttrs(k Key, more ...slog.Attr) []slog.Attr {
 	attrs := []slog.Attr{slog.String("client", k.Client), slog.String("instance_id", k.InstanceID)}
 	if k.BindingID != "" {

@@ -24,10 +24,11 @@ func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
 	}
 	switch d.Outcome {
 	case lifecycle.Accepted:
-		b.begin(ctx, rec, Start{Key: key, Operation: id, Delay: b.firstDelay(q.AcceptsIncomplete)})
-		return b.answerUnbind(ctx, rec, q, id, OutcomeAccepted)
+		start := Start{Key: key, Operation: id, Delay: b.firstDelay(q.AcceptsIncomplete)}
+		b.begin(ctx, rec, start)
+		return b.answerUnbind(ctx, rec, q, start, OutcomeAccepted)
 	case lifecycle.Running:
-		return b.answerUnbind(ctx, rec, q, rec.Lifecycle.Operation.ID, OutcomeRunning)
+		return b.answerUnbind(ctx, rec, q, Start{Key: key, Operation: rec.Lifecycle.Operation.ID}, OutcomeRunning)
 	default:
 		return Result{}, refusal(rec, d.Outcome)
 	}
@@ -60,11 +61,15 @@ func checkHints(q DeleteRequest) func(lifecycle.Decision) error {
 	}
 }
 
-func (b *Broker) answerUnbind(ctx context.Context, rec Record, q DeleteRequest, op string, o Outcome) (Result, error) {
+// answerUnbind answers 202, or holds the request until the operation that start names
+// has ended.
+func (b *Broker) answerUnbind(ctx context.Context, rec Record, q DeleteRequest, start Start, o Outcome) (Result, error) {
+	op := start.Operation
 	if q.AcceptsIncomplete {
 		return Result{Outcome: o, Operation: op, RetryAfter: b.retryAfter(rec)}, nil
 	}
 	rec, err := b.hold(ctx, rec.Key, op, o == OutcomeAccepted)
+	b.release(ctx, rec, start)
 	if err := unbindError(rec, op, err); err != nil {
 		return Result{}, err
 	}

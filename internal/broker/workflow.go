@@ -19,6 +19,14 @@ type Workflow interface {
 	Start(ctx context.Context, start Start) error
 }
 
+// Stopper is a Workflow in which waiting costs something.
+type Stopper interface {
+	// Stop ends what Start began for an operation that has ended meanwhile. It is only
+	// asked to, and an error changes nothing: a workflow that goes on finds the
+	// operation ended.
+	Stop(ctx context.Context, start Start) error
+}
+
 // Start names the operation to drive.
 type Start struct {
 	Key       Key

@@ -176,3 +176,46 @@ func TestABadNameIsNotSent(t *testing.T) {
 		t.Errorf("sent %v", w.sent)
 	}
 }
+
+func TestStop(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		start   broker.Start
+		replies []reply
+		calls   int
+		fails   string
+	}{
+		"what runs, or has ended, is stopped": {start(), []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
+		"a restart by its own name":           {broker.Start{Operation: "bind-0f", Restart: 2}, []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
+		"one that nobody knows is a fault":    {start(), []reply{fault(400, "ExecutionDoesNotExist")}, 1, "stop execution create-0f"},
+		"throttling is tried again":           {start(), []reply{fault(400, "ThrottlingException"), {200, `{"stopDate":1767225600}`}}, 2, ""},
+		"no name, no call":                    {broker.Start{Operation: "a b"}, []reply{{200, `{}`}}, 0, "not a name"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := &wire{replies: test.replies}
+			err := newWorkflow(w, 0).Stop(t.Context(), test.start)
+			if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
+				t.Errorf("error %v, want %q", err, test.fails)
+			}
+			if len(w.sent) != test.calls {
+				t.Fatalf("%d calls, want %d", len(w.sent), test.calls)
+			}
+			want, _ := executionName(test.start.Operation, test.start.Restart)
+			for _, sent := range w.sent {
+				if arn := "arn:aws:states:eu-central-1:123456789012:execution:ferry-operation:" + want; sent["executionArn"] != arn {
+					t.Errorf("stopped %q, want %q", sent["executionArn"], arn)
+				}
+			}
+		})
+	}
+}
+
+// TestStopIsBrief: a platform waits for the answer that comes after it.
+func TestStopIsBrief(t *testing.T) {
+	t.Parallel()
+	if err := newWorkflow(&wire{hang: true}, 50*time.Millisecond).Stop(t.Context(), start()); err == nil {
+		t.Error("no error from a Step Functions that does not answer")
+	}
+}

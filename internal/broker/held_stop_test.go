@@ -1,0 +1,90 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+)
+
+// halting is a workflow that can be stopped; it fails after it has noted what for.
+type halting struct {
+	broker.Workflow
+	r       *rig
+	stopped []broker.Start
+}
+
+func (h *halting) Stop(_ context.Context, s broker.Start) error {
+	if rec := h.r.record(s.Key); rec.Lifecycle.Running(s.Operation) {
+		h.r.t.Errorf("the workflow of %s is stopped while it runs", s.Operation)
+	}
+	h.stopped = append(h.stopped, s)
+	return errors.New("throttled")
+}
+
+// TestAHeldRequestStopsItsWorkflow: the execution of a held request waits for its
+// request's death, and costs less when it is not waited out. Only whoever began it,
+// and saw the operation end, stops it; that it cannot is nobody's trouble.
+func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		request func(*rig) request
+		want    bool
+	}{
+		"a bind that ended":     {func(*rig) request { return bindWith(sync) }, true},
+		"an asynchronous bind":  {func(*rig) request { return bindWith(same) }, false},
+		"a duplicate of a bind": {func(r *rig) request { r.bound(); return bindWith(sync) }, false},
+		"an unbind that ended": {func(r *rig) request {
+			r.bound()
+			return deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })
+		}, true},
+		"an asynchronous unbind":       {func(r *rig) request { r.bound(); return deleteWith("b", same) }, false},
+		"an instance has no held call": {func(*rig) request { return deleteWith("", same) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			r.ready()
+			q := test.request(r)
+			h := &halting{Workflow: r.Broker.Workflow, r: r}
+			r.Broker.Workflow = h
+			before := len(r.Started)
+			if _, err := q.send(r); err != nil {
+				t.Fatal(err)
+			}
+			var want []broker.Start
+			if test.want {
+				want = r.Started[before:]
+			}
+			if diff := cmp.Diff(want, h.stopped); diff != "" {
+				t.Errorf("stopped (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAHeldRequestOutOfTimeLeavesItsWorkflow: it is what the operation goes on with.
+func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	r.ready()
+	h := &halting{Workflow: r.Broker.Workflow, r: r}
+	r.Broker.Workflow = h
+	a := r.Reach(r.heldBind(), "Sleep")
+	r.Expire(a)
+	r.refused(a, broker.CodeOutOfTime)
+	if len(h.stopped) != 0 {
+		t.Errorf("stopped %+v", h.stopped)
+	}
+}
+
+func (r *rig) bound() {
+	r.t.Helper()
+	if _, err := bindWith(sync).send(r); err != nil {
+		r.t.Fatal(err)
+	}
+}
