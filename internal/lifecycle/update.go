@@ -20,6 +20,9 @@ func tickUpdate(r Record, t Tick) Decision {
 		return succeed(r, t, r.CFGUID)
 	}
 	if op.Job != "" && t.Job == nil {
+		if busy(row) && row.Age <= t.SettleAfter {
+			return wait(r, t) // the row speaks for its job, as long as somebody tends it
+		}
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
 	switch {
@@ -27,13 +30,15 @@ func tickUpdate(r Record, t Tick) Decision {
 		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
 	case op.Refused != "":
 		return failSettled(r, t, op.Refused, op.Code).judged(Finished{Final: true, Unusable: op.Unusable})
-	case row.Last.State == LastInProgress || row.Last.State == LastInitial:
+	case busy(row):
 		return wait(r, t)
 	case foreignCall(r, t): // safeguard: next update waits for foreign open calls
 		return wait(r, t)
 	}
 	return patchAgain(r, t, row)
 }
+
+func busy(row Row) bool { return row.Last.State == LastInProgress || row.Last.State == LastInitial }
 
 // patchAgain sends the PATCH, unless it was accepted once or tried often enough.
 func patchAgain(r Record, t Tick, row Row) Decision {

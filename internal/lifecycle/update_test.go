@@ -14,6 +14,8 @@ func TestUpdate(t *testing.T) {
 	marked.Update = "mine"
 	elsewhere := mine(lc.Update, lc.LastSucceeded)
 	elsewhere.Update = "theirs"
+	old := busy
+	old.Age = settleAfter + 1
 	other := idle
 	other.GUID = "other"
 	calls := func(n, answered int) func(*lc.Record) {
@@ -28,7 +30,9 @@ func TestUpdate(t *testing.T) {
 		"mark mine succeeds":                     {as, seen(marked), ends(lc.Ready)},
 		"mark mine succeeds over a failed job":   {accepted, withJob(seen(marked), inState(lc.JobFailed)), ends(lc.Ready)},
 		"mark of another is not mine":            {as, seen(elsewhere), patch},
-		"accepted asks its job":                  {accepted, seen(busy), asksJob(u)},
+		"accepted asks its job":                  {accepted, seen(failed), asksJob(u)},
+		"a row in progress speaks for its job":   {accepted, seen(busy), waits(u)},
+		"a row that nobody tends does not":       {accepted, seen(old), asksJob(u)},
 		"own job failed fails":                   {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed over a row in progress":  {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":  {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
