@@ -1,3 +1,5 @@
+//go:build !local
+
 // Command api answers the platforms' requests that API Gateway hands to Lambda.
 package main
 

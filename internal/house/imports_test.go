@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	"wire/functions": {own: []string{
 		"api", "broker", "catalog", "config", "dynamo", "lifecycle", "osb", "secrets", "sfn", "wire/parts"}},
 	"wire":              {own: []string{anything}},
+	"wire/local":        {own: []string{"config", "wire", "wire/functions"}},
 	"brokertest":        {own: []string{"broker", "lifecycle", "osb"}},
 	"acceptance":        {},
 	"conformance":       {},

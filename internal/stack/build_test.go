@@ -27,7 +27,7 @@ func TestTheBinariesAreWhatTheTemplateSays(t *testing.T) {
 		dir := t.TempDir()
 		command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "build-"+name, "ARTIFACTS_DIR="+dir)
 		command.Dir = root
-		command.Env = without(os.Environ(), "GOARCH", "MAKEFLAGS", "MFLAGS")
+		command.Env = without(os.Environ(), "GOARCH", "FERRY_BUILD_TAGS", "MAKEFLAGS", "MFLAGS")
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, out)
 		}
@@ -53,6 +53,9 @@ func inspect(t *testing.T, binary string, want elf.Machine) {
 	info, err := os.Stat(binary)
 	if err != nil || info.Size() > maxBinary {
 		t.Errorf("%s has %d bytes, over %d (%v)", binary, info.Size(), maxBinary, err)
+	}
+	if found := holds(t, binary); found != nil {
+		t.Errorf("%s holds %q, which only sam-local needs", binary, found)
 	}
 	built, err := buildinfo.ReadFile(binary)
 	if err != nil {

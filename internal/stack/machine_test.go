@@ -141,7 +141,7 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	if len(advance.Catch) != 1 || !slices.Equal(advance.Catch[0].ErrorEquals, []string{"States.ALL"}) {
 		t.Errorf("caught: %+v", advance.Catch)
 	}
-	if timeout := template(t).at("Resources.PollerFunction.Properties.Timeout").String(); timeout != "140" || advance.TimeoutSeconds <= 140 {
+	if timeout := template(t).at("Resources.PollerFunction.Properties.Timeout").String(); timeout != "160" || advance.TimeoutSeconds <= 160 {
 		t.Errorf("the task ends after %d s, the function after %s: the shorter one is the function's", advance.TimeoutSeconds, timeout)
 	}
 }

@@ -38,6 +38,9 @@ type process struct {
 }
 
 func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, error) {
+	for _, w := range c.Warnings() {
+		o.Logger.Warn(w)
+	}
 	figures := metrics.New()
 	figures.Build(o.Version, o.Commit, runtime.Version())
 	backends, err := parts.Backends(c, o.Logger, figures.Call)
@@ -98,8 +101,8 @@ func (p *process) ready(ctx context.Context) error {
 	return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
 }
 
-// serve answers until ctx ends, then stops in order.
-func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL string) error {
+// live keeps going what works behind the requests for as long as answer runs.
+func (p *process) live(ctx context.Context, answer func(resumed int) error) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var running sync.WaitGroup
@@ -109,18 +112,24 @@ func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL
 	if err != nil {
 		return failure(err, "The unfinished operations cannot be read: %v.", err)
 	}
-	served := make(chan error, 1)
-	go func() { served <- p.server.Serve(listener) }()
-	p.announce("http://"+listener.Addr().String(), simulatorURL, resumed)
-	select {
-	case err = <-served:
-	case <-ctx.Done():
-		err = p.shutDown(ctx)
-	}
+	err = answer(resumed)
 	cancel()
 	p.closeLoop(ctx)
 	running.Wait()
 	return err
+}
+
+// serve answers until ctx ends, then stops in order.
+func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL string, resumed int) error {
+	served := make(chan error, 1)
+	go func() { served <- p.server.Serve(listener) }()
+	p.announce("http://"+listener.Addr().String(), simulatorURL, resumed)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		return p.shutDown(ctx)
+	}
 }
 
 func (p *process) announce(brokerURL, simulatorURL string, resumed int) {

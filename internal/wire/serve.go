@@ -46,9 +46,6 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range c.Warnings() {
-		o.Logger.Warn(w)
-	}
 	listener, err := listen(ctx, "--listen", o.Listen)
 	if err != nil {
 		return err
@@ -148,5 +145,5 @@ func (o ServeOptions) run(ctx context.Context, c config.Config, store *bolt.Stor
 	if err != nil {
 		return err
 	}
-	return p.serve(ctx, listener, simulatorURL)
+	return p.live(ctx, func(resumed int) error { return p.serve(ctx, listener, simulatorURL, resumed) })
 }

@@ -2,12 +2,10 @@ package functions
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
 	"github.com/ferry-broker/ferry/internal/api"
-	"github.com/ferry-broker/ferry/internal/osb"
 	"github.com/ferry-broker/ferry/internal/wire/parts"
 )
 
@@ -47,31 +44,8 @@ func NewAPI(lookupEnv func(string) (string, bool), log io.Writer) (*API, error) 
 // that a request may take ends before the context's deadline. The error is always
 // nil: API Gateway would make a 502 of one, and whoever sent the event to the
 // function directly reads the answer as well.
-func (a *API) Handle(ctx context.Context, event events.APIGatewayProxyRequest) (answer events.APIGatewayProxyResponse, _ error) {
-	defer func() {
-		// The handler recovers by itself; this is for what lies around it, so that no
-		// panic ends the environment.
-		if value := recover(); value != nil {
-			a.core.logger.ErrorContext(ctx, "panic", "value", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
-			answer = refuse(http.StatusInternalServerError, "The broker failed. Its operator finds the reason in its log.")
-		}
-	}()
-	event, err := readable(event)
-	if err != nil {
-		a.core.logger.InfoContext(ctx, "event refused", "error", err.Error())
-		return refuse(http.StatusBadRequest, "The body of the request cannot be read."), nil
-	}
-	adapter, err := a.ready(ctx)
-	if err != nil {
-		a.core.logger.ErrorContext(ctx, "no configuration", "error", err.Error())
-		return refuse(http.StatusServiceUnavailable, "The broker has no valid configuration yet. Its operator finds the reason in its log."), nil
-	}
-	answer, err = adapter.ProxyWithContext(ctx, event)
-	if err != nil {
-		a.core.logger.WarnContext(ctx, "event refused", "error_type", fmt.Sprintf("%T", err))
-		return refuse(http.StatusBadRequest, "The request cannot be read."), nil
-	}
-	return answer, nil
+func (a *API) Handle(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+	return proxy{logger: a.core.logger, ready: a.ready}.handle(ctx, event), nil
 }
 
 // ready returns the handler for the configuration in force, after a look at the
@@ -142,14 +116,4 @@ func (c *core) readiness(a *assembly) func(context.Context) error {
 		}
 		return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
 	}
-}
-
-// refuse answers in OSB's shape what no handler could answer.
-func refuse(status int, description string) events.APIGatewayProxyResponse {
-	body, _ := json.Marshal(osb.Error{Description: description}) // two strings always encode
-	header := map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store"}
-	if status == http.StatusServiceUnavailable {
-		header["Retry-After"] = "10"
-	}
-	return events.APIGatewayProxyResponse{StatusCode: status, Headers: header, Body: string(body)}
 }

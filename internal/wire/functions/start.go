@@ -1,9 +1,14 @@
 package functions
 
 import (
+	"context"
 	"io"
+	"log/slog"
+	"net/http"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 )
 
 // StartAPI serves the events of the REST API until Lambda ends the process. It
@@ -35,4 +40,14 @@ func StartJanitor(lookupEnv func(string) (string, bool), log io.Writer) error {
 	}
 	lambda.Start(j.Handle)
 	return nil
+}
+
+// StartHandler serves the events of the REST API with a handler that was put together
+// elsewhere, as StartAPI does with its own. It does not return.
+func StartHandler(handler http.Handler, logger *slog.Logger) {
+	adapter := httpadapter.New(handler)
+	p := proxy{logger: logger, ready: func(context.Context) (*httpadapter.HandlerAdapter, error) { return adapter, nil }}
+	lambda.Start(func(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+		return p.handle(ctx, event), nil
+	})
 }
