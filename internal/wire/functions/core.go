@@ -35,6 +35,7 @@ type core struct {
 	workflow      broker.Workflow
 	logger        *slog.Logger
 	now           func() time.Time
+	sleep         func(context.Context, time.Duration) error
 	// process is unique to this environment, for leases.
 	process string
 
@@ -68,7 +69,7 @@ func newCore(lookupEnv func(string) (string, bool), log io.Writer) (*core, error
 	return &core{
 		configuration: source.Current, store: table,
 		workflow: sfn.New(sfn.Options{Config: s.aws, StateMachine: s.stateMachine}),
-		logger:   logger, now: time.Now, process: newProcessName(),
+		logger:   logger, now: time.Now, sleep: broker.Sleep, process: newProcessName(),
 	}, nil
 }
 
@@ -113,7 +114,7 @@ func (c *core) assemble(from secrets.Copy) (*assembly, error) {
 		Workflow: c.workflow, Now: c.now, Random: rand.Reader, Logger: c.logger, Outages: outages,
 		Pace:     lifecycle.Pace{First: from.Config.Polling.First, Max: from.Config.Polling.Max},
 		Deadline: ops.Deadline, Keep: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
-		Process: c.process,
+		Process: c.process, ClaimFirst: true,
 	})
 	return a, nil
 }

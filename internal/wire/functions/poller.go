@@ -40,7 +40,7 @@ func (*TickPanicked) Error() string { return "the tick panicked; the log has the
 // after the call's own time is over.
 const noteMargin = 12 * time.Second
 
-// Poller does one tick of one operation for each event. It may be used concurrently.
+// Poller does one tick of one operation for each event, or a few. It may be used concurrently.
 type Poller struct{ core *core }
 
 // NewPoller makes the poller from the function's environment; the JSON log goes to
@@ -54,8 +54,8 @@ func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, e
 }
 
 // Handle advances the operation that the tick names and returns the tick with what
-// comes next: done, or seconds to wait. It may run twice, late, or beside another
-// one. Errors are *BadInput, *NoConfiguration, *TickFailed and *TickPanicked.
+// comes next: done, or seconds to wait. Short waits it spends itself, fifteen seconds at
+// most. It may run twice, late, or beside another one. Errors are *BadInput, *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
 	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
 	defer func() {
@@ -76,7 +76,7 @@ func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err 
 	}
 	ctx, cancel := within(ctx, noteMargin)
 	defer cancel()
-	step, err := now.broker.Advance(ctx, key, tick.Operation)
+	step, err := p.advance(ctx, now.broker, key, tick.Operation)
 	if err != nil {
 		log.ErrorContext(ctx, "tick failed", "error", err.Error())
 		return sfn.Tick{}, &TickFailed{}

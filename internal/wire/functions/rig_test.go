@@ -136,7 +136,7 @@ func newRig(t *testing.T) *rig {
 	r.copied = secrets.Copy{Config: c, Version: "v1"}
 	core := func() *core {
 		return &core{
-			configuration: r.configuration, store: r.table, workflow: r.machine, now: r.now, process: newProcessName(),
+			configuration: r.configuration, store: r.table, workflow: r.machine, now: r.now, sleep: r.sleep, process: newProcessName(),
 			logger: slog.New(slog.NewJSONHandler(r.log, nil)),
 		}
 	}
@@ -150,6 +150,9 @@ func (r *rig) now() time.Time {
 	defer r.mu.Unlock()
 	return time.Now().Add(r.ahead)
 }
+
+// sleep is short: the simulator needs milliseconds only.
+func (r *rig) sleep(ctx context.Context, d time.Duration) error { return broker.Sleep(ctx, d/100) }
 
 func (r *rig) pass(d time.Duration) {
 	r.mu.Lock()
