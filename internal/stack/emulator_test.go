@@ -67,13 +67,14 @@ func emulatorProgram(t *testing.T) string {
 // leaveWithStarter ends the emulator when the test's process has ended, however.
 const leaveWithStarter = `"$@" & emulator=$!; cat >/dev/null; kill $emulator; wait $emulator`
 
-// emulate starts a function, with nothing in its environment but what Lambda needs.
-func emulate(t *testing.T, binary string) *emulator {
+// emulate starts a function, with nothing in its environment but what Lambda needs and
+// what is given.
+func emulate(t *testing.T, binary string, environment ...string) *emulator {
 	t.Helper()
 	program := emulatorProgram(t)
 	var e *emulator
 	for range 3 { // somebody may be quicker to take a port
-		e = startEmulator(t, program, binary)
+		e = startEmulator(t, program, binary, environment)
 		if e.answers() {
 			t.Cleanup(e.stop)
 			return e
@@ -84,7 +85,7 @@ func emulate(t *testing.T, binary string) *emulator {
 	return nil
 }
 
-func startEmulator(t *testing.T, program, binary string) *emulator {
+func startEmulator(t *testing.T, program, binary string, environment []string) *emulator {
 	t.Helper()
 	address, api := freeAddress(t), freeAddress(t)
 	e := &emulator{url: "http://" + address, log: &transcript{}, gone: make(chan struct{})}
@@ -92,6 +93,7 @@ func startEmulator(t *testing.T, program, binary string) *emulator {
 		"--runtime-interface-emulator-address", address, "--runtime-api-address", api, binary)
 	c.Dir = t.TempDir()
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + c.Dir, "AWS_LAMBDA_FUNCTION_TIMEOUT=29"}
+	c.Env = append(c.Env, environment...)
 	c.Stdout, c.Stderr = e.log, e.log
 	var err error
 	if e.stdin, err = c.StdinPipe(); err == nil {
