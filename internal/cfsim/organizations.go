@@ -85,7 +85,9 @@ func (s *Simulator) listOrganizations(c *call) (*answer, error) {
 		return nil, err
 	}
 	return listed(s, func() (*listPage[organizationView], error) {
-		found := passing(s.world.organizations, func(o *organization) bool { return s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil) })
+		found := passing(s.world.organizations, func(o *organization) bool {
+			return s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil)
+		})
 		return takePage(c, found, (*organization).sortKeys, s.organizationView(c), nil)
 	})
 }

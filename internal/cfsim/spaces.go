@@ -95,7 +95,9 @@ func (s *Simulator) listSpaces(c *call) (*answer, error) {
 		return nil, err
 	}
 	return listed(s, func() (*listPage[spaceView], error) {
-		found := passing(s.world.spaces, func(sp *space) bool { return s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels) })
+		found := passing(s.world.spaces, func(sp *space) bool {
+			return s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels)
+		})
 		return takePage(c, found, (*space).sortKeys, s.spaceView(c), extra)
 	})
 }
