@@ -23,10 +23,10 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator tools docs-fresh stand-in fuzz-briefly clients memory
+.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local fuzz-briefly clients memory e2e e2e-aws
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: build ## start the broker with a simulated Cloud Foundry (more flags: ARGS='...')
 	@exec bin/ferry serve --simulate-cf $(ARGS)
@@ -37,23 +37,23 @@ build: ## build bin/ferry
 test: check ## what CI runs; the same as check
 
 check: ## every rule, then every test under the race detector
-	@for stage in fmt vet tidy lint asl docs-fresh fuzz-briefly clients stand-in memory; do \
+	@for stage in fmt stand-in vet tidy lint asl docs-fresh fuzz-briefly clients e2e memory; do \
 		start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$stage" || exit 1; \
 		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
 	done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	@$(GO) test $(RACE) -count=1 -timeout 20m ./...
+	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m ./...
 
 # What `sam build` calls, with ARTIFACTS_DIR. It does not tell the architecture, so that this default
-# has to be the template's; for x86_64: GOARCH=amd64 sam build.
+# has to be the template's; for x86_64: GOARCH=amd64 sam build. FERRY_BUILD_TAGS=local is for sam-local alone.
 FUNCTIONS := build-ApiFunction build-PollerFunction build-JanitorFunction
 .PHONY: $(FUNCTIONS)
 build-ApiFunction: FUNCTION := api
 build-PollerFunction: FUNCTION := poller
 build-JanitorFunction: FUNCTION := janitor
 $(FUNCTIONS):
-	@CGO_ENABLED=0 GOOS=linux GOARCH=$${GOARCH:-arm64} $(GO) build -trimpath -tags lambda.norpc \
+	@CGO_ENABLED=0 GOOS=linux GOARCH=$${GOARCH:-arm64} $(GO) build -trimpath -tags lambda.norpc$(FERRY_BUILD_TAGS:%=,%) \
 		-ldflags '-s -w' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
 
 bench: ## measure
@@ -61,12 +61,20 @@ bench: ## measure
 	@echo "Calls to Cloud Foundry, once login, org, space and plan are known:"
 	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_calls_test.go:[0-9]*: /  /p'
 
-# The generated pages; each is written by a test that is called with -update.
-PAGES := docs/lifecycle.md docs/osb-conformance.md
+# How often `make sizes` starts the function; COLD=-cold, as root, empties the page cache before each start.
+RUNS ?= 20
 
-docs: ## write the generated pages anew (docs/lifecycle.md, docs/osb-conformance.md)
+sizes: stand-in ## weigh the API function by dependency, and time its first answer
+	@$(GO) test -count=1 -run '^(TestSizes|TestFirstAnswer)$$' -v ./internal/stack -runs=$(RUNS) $(COLD) | \
+		sed -n 's/^ *\(figures\|first_answer\)_test.go:[0-9]*: /  /p; /^ *--- FAIL/p'
+
+# The generated pages; each is written by a test that is called with -update.
+PAGES := docs/lifecycle.md docs/osb-conformance.md docs/aws-cost.md
+
+docs: ## write the generated pages anew (docs/lifecycle.md, docs/osb-conformance.md; with the stand-in for AWS, docs/aws-cost.md)
 	@out=$$($(GO) test -count=1 ./internal/lifecycle -run TestTable -update 2>&1) || { echo "$$out"; exit 1; }
 	@out=$$($(GO) test -count=1 ./internal/conformance -run '^TestConformance$$' -update 2>&1) || { echo "$$out"; exit 1; }
+	@out=$$($(GO) test -count=1 ./internal/wire/functions -run '^TestCostPage$$' -update 2>&1) || { echo "$$out"; exit 1; }
 
 fuzz: ## call every fuzz target a fixed number of times (FUZZ=2000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal | sort | while read -r file; do \
@@ -87,6 +95,23 @@ stand-in: .cache/venv/pinned ## install SAM and the stand-in for AWS that tests 
 	@.cache/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
+sam-local: stand-in ## the API function in a Lambda container on this machine, no cloud (one event: EVENT=events/catalog.json)
+	@exec tools/samlocal/run.sh '$(EVENT)'
+
+# With FERRY_E2E_BROKER_URL (output BrokerUrl of the stack), FERRY_E2E_USERNAME and FERRY_E2E_PASSWORD
+# (of a client in its configuration), and FERRY_E2E_PLAN (OFFERING/PLAN that can be bound; instances of it
+# are made and deleted; FERRY_E2E_PARAMETERS, a JSON object, if it needs any): the catalog, a whole life and
+# the bug report against that stack. Without any of them: against a stack on the stand-in, which needs nothing.
+E2E_STACK = $${FERRY_E2E_BROKER_URL-}$${FERRY_E2E_USERNAME-}$${FERRY_E2E_PASSWORD-}$${FERRY_E2E_PLAN-}
+
+e2e-aws: ## the end-to-end part of test; on a stack of yours with FERRY_E2E_BROKER_URL, _USERNAME, _PASSWORD, _PLAN
+	@if test -n "$(E2E_STACK)"; then \
+		FERRY_E2E=aws $(GO) test -count=1 -v -timeout 3h -run '^TestOnAWS$$' ./internal/deployed; \
+	else \
+		echo "No stack is named by FERRY_E2E_BROKER_URL, FERRY_E2E_USERNAME, FERRY_E2E_PASSWORD and FERRY_E2E_PLAN: one on the stand-in is tested."; \
+		$(MAKE) --no-print-directory e2e; \
+	fi
+
 # The stages of `make check`. Each can be called alone.
 
 fmt: # gofmt would change nothing
@@ -95,6 +120,7 @@ fmt: # gofmt would change nothing
 
 vet: # go vet
 	@$(GO) vet $(PKGS)
+	@$(GO) vet -tags local ./functions/api
 	@$(GO) -C clienttest vet ./...
 
 tidy: # go.mod and go.sum say what the code needs, no more and no less
@@ -104,6 +130,7 @@ tidy: # go.mod and go.sum say what the code needs, no more and no less
 
 lint: tools # exclusions stand in staticcheck.conf and in tools/, with their reasons
 	@$(TOOLS)/staticcheck $(PKGS)
+	@$(TOOLS)/staticcheck -tags local ./functions/api
 	@$(TOOLS)/errcheck -exclude tools/errcheck-excludes.txt $(PKGS)
 	@cd clienttest && $(TOOLS)/staticcheck ./...
 	@$(TOOLS)/exhaustive -d $(PKGS) # -d: a default says that the rest was thought of
@@ -116,6 +143,11 @@ fuzz-briefly: # no time to find much, but every target runs, on its whole corpus
 
 clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
 	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...
+
+e2e: stand-in # build and deploy to the stand-in for AWS, play platforms and faults, delete
+	@$(GO) test $(RACE) -count=1 -v -timeout 15m -skip '^TestOnAWS$$' ./internal/deployed >.cache/e2e.log 2>&1 || { cat .cache/e2e.log; exit 1; }
+	@sed -n 's/^ *[a-z_]*_test.go:[0-9]*: \(stage .*\)/  \1/p' .cache/e2e.log
+	@echo "  $$(grep -a -c -e '--- PASS' .cache/e2e.log) tests and cases passed, $$(grep -a -c -e '--- SKIP' .cache/e2e.log) skipped"
 
 memory: # the size of a process is not measured under the race detector
 	@$(GO) test -count=1 -run '^TestTenThousand' ./internal/bolt

@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,37 +16,59 @@ import (
 	osbc "sigs.k8s.io/go-open-service-broker-client/v2"
 )
 
-// patience is how long a condition may take to come true on a loaded machine.
-const patience = 40 * time.Second
-
 // platform is a service-catalog in one test.
 type platform struct {
 	osbc.Client
-	t     *testing.T
-	url   string
+	t *testing.T
+	broker
 	plans map[string]plan
-	last  *atomic.Int64
+	// run is in every id: others use the same broker, when it is not the test's own.
+	run  string
+	last *atomic.Int64
+}
+
+// broker is what a test talks to.
+type broker struct {
+	url, username, password string
+	// patience is how long a condition may take to come true on a loaded machine; pause
+	// is between two looks at it.
+	patience, pause time.Duration
+	// foreign: it was there before the test, and may have other plans.
+	foreign bool
 }
 
 // plan is what a request says to mean a plan.
 type plan struct{ service, plan string }
 
-// start runs a broker with a simulated Cloud Foundry until the test has ended, and
-// returns a client of the version, with the alpha features on.
+// start returns a client of the version, with the alpha features on. Its broker has a
+// simulated Cloud Foundry and ends with the test, unless FERRY_CLIENT_URL,
+// FERRY_CLIENT_USERNAME and FERRY_CLIENT_PASSWORD name one that runs already.
 func start(t *testing.T, version osbc.APIVersion) platform {
 	t.Helper()
-	url := serve(t, quick())
-	p := platform{Client: client(t, url, version), t: t, url: url, last: new(atomic.Int64)}
-	p.eventually("the broker is ready", func() bool { return ready(url) })
+	b, given := fromEnvironment()
+	if !given {
+		b = broker{url: serve(t, quick()), username: "demo", password: "demo", patience: 40 * time.Second, pause: 20 * time.Millisecond}
+	}
+	p := platform{Client: client(t, b, version), t: t, broker: b, run: rand.Text()[:8], last: new(atomic.Int64)}
+	p.eventually("the broker is ready", func() bool { return ready(b.url) })
 	p.plans = p.catalog()
 	return p
 }
 
-func client(t *testing.T, url string, version osbc.APIVersion) osbc.Client {
+// fromEnvironment is more patient: such a broker polls at the pace of its operator.
+func fromEnvironment() (b broker, given bool) {
+	url, given := os.LookupEnv("FERRY_CLIENT_URL")
+	return broker{
+		url: url, username: os.Getenv("FERRY_CLIENT_USERNAME"), password: os.Getenv("FERRY_CLIENT_PASSWORD"),
+		patience: 3 * time.Minute, pause: 250 * time.Millisecond, foreign: true,
+	}, given
+}
+
+func client(t *testing.T, b broker, version osbc.APIVersion) osbc.Client {
 	t.Helper()
 	c := osbc.DefaultClientConfiguration()
-	c.Name, c.URL, c.APIVersion, c.EnableAlphaFeatures = "ferry", url, version, true
-	c.AuthConfig = &osbc.AuthConfig{BasicAuthConfig: &osbc.BasicAuthConfig{Username: "demo", Password: "demo"}}
+	c.Name, c.URL, c.APIVersion, c.EnableAlphaFeatures = "ferry", b.url, version, true
+	c.AuthConfig = &osbc.AuthConfig{BasicAuthConfig: &osbc.BasicAuthConfig{Username: b.username, Password: b.password}}
 	made, err := osbc.NewClient(c)
 	if err != nil {
 		t.Fatalf("the client library does not take the configuration: %v", err)
@@ -106,19 +129,19 @@ func (p platform) parallel(t *testing.T) platform {
 }
 
 // id returns an id that nobody has used.
-func (p platform) id() string { return fmt.Sprintf("id-%d", p.last.Add(1)) }
+func (p platform) id() string { return fmt.Sprintf("%s-%d", p.run, p.last.Add(1)) }
 
 // eventually polls a condition, and ends the test when it does not come true.
 func (p platform) eventually(what string, holds func() bool) {
 	p.t.Helper()
-	deadline, tick := time.NewTimer(patience), time.NewTicker(20*time.Millisecond)
+	deadline, tick := time.NewTimer(p.patience), time.NewTicker(p.pause)
 	defer deadline.Stop()
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			p.t.Fatalf("it did not come true in %s: %s", patience, what)
+			p.t.Fatalf("it did not come true in %s: %s", p.patience, what)
 		}
 	}
 }

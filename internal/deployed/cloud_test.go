@@ -1,0 +1,173 @@
+package deployed
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+)
+
+// What the stand-in takes.
+const (
+	region  = "us-east-1"
+	testKey = "test"
+)
+
+// cloud is the stand-in as its operator sees it, past the gate.
+type cloud struct {
+	endpoint string
+	dynamodb *dynamodb.Client
+	sfn      *sfn.Client
+	secrets  *secretsmanager.Client
+}
+
+func credentials(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: testKey, SecretAccessKey: testKey}, nil
+}
+
+func newCloud(endpoint string) *cloud {
+	c := aws.Config{
+		Region: region, BaseEndpoint: aws.String(endpoint), HTTPClient: &http.Client{Timeout: patience},
+		Credentials: aws.CredentialsProviderFunc(credentials),
+	}
+	return &cloud{
+		endpoint: endpoint, dynamodb: dynamodb.NewFromConfig(c),
+		sfn: sfn.NewFromConfig(c), secrets: secretsmanager.NewFromConfig(c),
+	}
+}
+
+// call sends a signed request to a service that go.mod has no client for, and returns
+// status and body. The test ends when there is no answer.
+func (c *cloud) call(t *testing.T, service string, req *http.Request, body []byte) (int, http.Header, []byte) {
+	t.Helper()
+	sum := sha256.Sum256(body)
+	identity, _ := credentials(context.Background())
+	if err := v4.NewSigner().SignHTTP(context.Background(), identity, req, hex.EncodeToString(sum[:]), service, region, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("%s: %v", service, err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", service, err)
+	}
+	return answer.StatusCode, answer.Header, text
+}
+
+func (c *cloud) request(t *testing.T, method, path string, body []byte) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, c.endpoint+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// query speaks the form-encoded protocol of CloudFormation and IAM. The answer is
+// decoded into the struct, if one is given.
+func (c *cloud) query(t *testing.T, service, version, action string, fields url.Values, into any) error {
+	t.Helper()
+	form := url.Values{"Action": {action}, "Version": {version}}
+	for name, values := range fields {
+		form[name] = values
+	}
+	body := []byte(form.Encode())
+	req := c.request(t, http.MethodPost, "/", body)
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	status, _, text := c.call(t, service, req, body)
+	if status != http.StatusOK {
+		return fmt.Errorf("%s %s: %d %s", service, action, status, text)
+	}
+	if into == nil {
+		return nil
+	}
+	return xml.Unmarshal(text, into)
+}
+
+// target speaks the JSON protocol, as CloudWatch Logs does.
+func (c *cloud) target(t *testing.T, service, action string, input, into any) error {
+	t.Helper()
+	body, err := json.Marshal(input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := c.request(t, http.MethodPost, "/", body)
+	req.Header.Set("Content-Type", "application/x-amz-json-1.1")
+	req.Header.Set("X-Amz-Target", action)
+	status, _, text := c.call(t, service, req, body)
+	if status != http.StatusOK {
+		return fmt.Errorf("%s: %d %s", action, status, text)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// invoke calls a function as an operator does and returns the answer, and the name of
+// the error when the function failed ("" when it did not).
+func (c *cloud) invoke(t *testing.T, function, event string) (answer, failed string) {
+	t.Helper()
+	req := c.request(t, http.MethodPost, "/2015-03-31/functions/"+url.PathEscape(function)+"/invocations", []byte(event))
+	status, header, text := c.call(t, "lambda", req, []byte(event))
+	if status != http.StatusOK {
+		t.Fatalf("invoke %s: %d %s", function, status, text)
+	}
+	return string(text), header.Get("X-Amz-Function-Error")
+}
+
+// line is a message in a log.
+type line struct {
+	Group, Message string
+	Timestamp      int64
+}
+
+// mostLines is how many lines one answer holds.
+const mostLines = 10000
+
+// logs returns every line of a log group, those at the border of two answers twice.
+func (c *cloud) logs(t *testing.T, group string) []line {
+	t.Helper()
+	var found []line
+	var from int64
+	for {
+		page := c.linesFrom(t, group, from)
+		found = append(found, page...)
+		if len(page) < mostLines {
+			return found
+		}
+		next := page[len(page)-1].Timestamp
+		if next == from {
+			t.Fatalf("%s has more lines in one millisecond than one answer holds", group)
+		}
+		from = next
+	}
+}
+
+func (c *cloud) linesFrom(t *testing.T, group string, from int64) []line {
+	t.Helper()
+	var answer struct{ Events []line }
+	input := map[string]any{"logGroupName": group, "limit": mostLines, "startTime": from}
+	if err := c.target(t, "logs", "Logs_20140328.FilterLogEvents", input, &answer); err != nil {
+		t.Fatal(err)
+	}
+	for i := range answer.Events {
+		answer.Events[i].Group, answer.Events[i].Message = group, strings.TrimSpace(answer.Events[i].Message)
+	}
+	return answer.Events
+}
