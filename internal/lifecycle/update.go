@@ -7,6 +7,11 @@ const tries = 3
 
 // tickUpdate drives an update by the instance's GUID, in the order of protocol.md 5.
 func tickUpdate(r Record, t Tick) Decision {
+	if t.Look == nil && jobsTurn(r, t) {
+		if d, asked := jobFirst(r, t); asked {
+			return d
+		}
+	}
 	if t.Look == nil {
 		return need(r, Effect{Do: FindGUID, GUID: r.CFGUID})
 	}
@@ -20,8 +25,8 @@ func tickUpdate(r Record, t Tick) Decision {
 		return succeed(r, t, r.CFGUID)
 	}
 	if op.Job != "" && t.Job == nil {
-		if busy(row) && row.Age <= t.SettleAfter {
-			return wait(r, t) // the row speaks for its job, as long as somebody tends it
+		if busy(row) {
+			return wait(r, t) // jobsTurn comes
 		}
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
@@ -36,6 +41,14 @@ func tickUpdate(r Record, t Tick) Decision {
 		return wait(r, t)
 	}
 	return patchAgain(r, t, row)
+}
+
+// jobsTurn lets every second tick ask the job instead of the row, once waits have
+// stopped growing: a row may stay in progress for ever under a job that failed, and a
+// tick that changes nothing shall cost one call.
+func jobsTurn(r Record, t Tick) bool {
+	n := t.Read.Sub(r.Operation.Started) / max(t.Wait, 1)
+	return n > 0 && n%2 == 0
 }
 
 func busy(row Row) bool { return row.Last.State == LastInProgress || row.Last.State == LastInitial }

@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"testing"
+	"time"
 
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -14,8 +15,6 @@ func TestUpdate(t *testing.T) {
 	marked.Update = "mine"
 	elsewhere := mine(lc.Update, lc.LastSucceeded)
 	elsewhere.Update = "theirs"
-	old := busy
-	old.Age = settleAfter + 1
 	other := idle
 	other.GUID = "other"
 	calls := func(n, answered int) func(*lc.Record) {
@@ -24,34 +23,38 @@ func TestUpdate(t *testing.T) {
 	const u = lc.Updating
 	patch := does(u, lc.Patch, "guid")
 	runTicks(t, stored(lc.Instance, u), map[string]tickTest{
-		"looks by GUID":                          {as, bare(), does(u, lc.FindGUID, "guid")},
-		"row gone fails":                         {as, seen(), ends(lc.UpdateFailed)},
-		"row of another GUID is not it":          {as, seen(other), ends(lc.UpdateFailed)},
-		"mark mine succeeds":                     {as, seen(marked), ends(lc.Ready)},
-		"mark mine succeeds over a failed job":   {accepted, withJob(seen(marked), inState(lc.JobFailed)), ends(lc.Ready)},
-		"mark of another is not mine":            {as, seen(elsewhere), patch},
-		"accepted asks its job":                  {accepted, seen(failed), asksJob(u)},
-		"a row in progress speaks for its job":   {accepted, seen(busy), waits(u)},
-		"a row that nobody tends does not":       {accepted, seen(old), asksJob(u)},
-		"own job failed fails":                   {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
-		"own job failed over a row in progress":  {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
-		"own job failed waits for an open call":  {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
-		"refused for good fails":                 {refused, seen(idle), ends(lc.UpdateFailed)},
-		"refused for good waits for an open one": {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
-		"row in progress waits":                  {as, seen(busy), waits(u)},
-		"open call of another waits":             {opened(lc.Update, 90), seen(idle), waits(u)},
-		"open POST of the create waits":          {opened(lc.Create, 90), seen(idle), waits(u)},
-		"own open call is not waited for":        {both(calls(1, 0), opened(lc.Update, 100)), seen(idle), patch},
-		"idle row is patched":                    {as, seen(idle), patch},
-		"second try":                             {calls(1, 0), seen(idle), patch},
-		"third try":                              {calls(2, 0), seen(idle), patch},
-		"no fourth try":                          {calls(3, 0), seen(idle), ends(lc.UpdateFailed)},
-		"no fourth try, but an open call":        {both(calls(3, 0), opened(lc.Update, 100)), seen(idle), waits(u)},
-		"tries that were answered do not count":  {calls(9, 7), seen(idle), patch},
-		"accepted is not sent again":             {accepted, withJob(seen(idle), inState(lc.JobProcessing)), waits(u)},
-		"accepted and unclear waits":             {accepted, withJob(seen(failed), inState(lc.JobUnclear)), waits(u)},
-		"job lost and row failed fails":          {accepted, withJob(seen(failed), inState(lc.JobLost)), ends(lc.UpdateFailed)},
-		"job lost and row idle waits":            {accepted, withJob(seen(idle), inState(lc.JobLost)), waits(u)},
+		"looks by GUID":                            {as, bare(), does(u, lc.FindGUID, "guid")},
+		"row gone fails":                           {as, seen(), ends(lc.UpdateFailed)},
+		"row of another GUID is not it":            {as, seen(other), ends(lc.UpdateFailed)},
+		"mark mine succeeds":                       {as, seen(marked), ends(lc.Ready)},
+		"mark mine succeeds over a failed job":     {accepted, withJob(seen(marked), inState(lc.JobFailed)), ends(lc.Ready)},
+		"mark of another is not mine":              {as, seen(elsewhere), patch},
+		"accepted asks its job":                    {accepted, seen(failed), asksJob(u)},
+		"a row in progress speaks for its job":     {accepted, seen(busy), waits(u)},
+		"every second tick asks the job first":     {accepted, after(2*time.Minute, bare()), asksJob(u)},
+		"while that runs the row is not looked at": {accepted, withJob(after(2*time.Minute, bare()), inState(lc.JobProcessing)), waits(u)},
+		"once that has failed it is":               {accepted, withJob(after(2*time.Minute, bare()), inState(lc.JobFailed)), does(u, lc.FindGUID, "guid")},
+		"the tick after it looks at the row":       {accepted, after(3*time.Minute, bare()), does(u, lc.FindGUID, "guid")},
+		"without a job there is none to ask":       {as, after(2*time.Minute, bare()), does(u, lc.FindGUID, "guid")},
+		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
+		"refused for good fails":                   {refused, seen(idle), ends(lc.UpdateFailed)},
+		"refused for good waits for an open one":   {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
+		"row in progress waits":                    {as, seen(busy), waits(u)},
+		"open call of another waits":               {opened(lc.Update, 90), seen(idle), waits(u)},
+		"open POST of the create waits":            {opened(lc.Create, 90), seen(idle), waits(u)},
+		"own open call is not waited for":          {both(calls(1, 0), opened(lc.Update, 100)), seen(idle), patch},
+		"idle row is patched":                      {as, seen(idle), patch},
+		"second try":                               {calls(1, 0), seen(idle), patch},
+		"third try":                                {calls(2, 0), seen(idle), patch},
+		"no fourth try":                            {calls(3, 0), seen(idle), ends(lc.UpdateFailed)},
+		"no fourth try, but an open call":          {both(calls(3, 0), opened(lc.Update, 100)), seen(idle), waits(u)},
+		"tries that were answered do not count":    {calls(9, 7), seen(idle), patch},
+		"accepted is not sent again":               {accepted, withJob(seen(idle), inState(lc.JobProcessing)), waits(u)},
+		"accepted and unclear waits":               {accepted, withJob(seen(failed), inState(lc.JobUnclear)), waits(u)},
+		"job lost and row failed fails":            {accepted, withJob(seen(failed), inState(lc.JobLost)), ends(lc.UpdateFailed)},
+		"job lost and row idle waits":              {accepted, withJob(seen(idle), inState(lc.JobLost)), waits(u)},
 	})
 }
 
@@ -63,4 +66,10 @@ func TestUpdateKeepsTheGUID(t *testing.T) {
 	if err != nil || d.Record.CFGUID != "guid" || d.Record.CreateOp.ID != "made" {
 		t.Errorf("GUID %q, incarnation %q, %v", d.Record.CFGUID, d.Record.CreateOp.ID, err)
 	}
+}
+
+// after is the tick of an operation that has run for a while.
+func after(d time.Duration, t lc.Tick) lc.Tick {
+	t.Read, t.Now = t.Read.Add(d), t.Now.Add(d)
+	return t
 }
