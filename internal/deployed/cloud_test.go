@@ -131,6 +131,18 @@ func (c *cloud) invoke(t *testing.T, function, event string) (answer, failed str
 	return string(text), header.Get("X-Amz-Function-Error")
 }
 
+// environment returns the variables of a version of a function, or of an alias.
+func (c *cloud) environment(t *testing.T, function, qualifier string) map[string]string {
+	t.Helper()
+	path := "/2015-03-31/functions/" + url.PathEscape(function) + "/configuration?Qualifier=" + url.QueryEscape(qualifier)
+	status, _, text := c.call(t, "lambda", c.request(t, http.MethodGet, path, nil), nil)
+	var is struct{ Environment struct{ Variables map[string]string } }
+	if err := json.Unmarshal(text, &is); err != nil || status != http.StatusOK {
+		t.Fatalf("%s of %s: %d %s, %v", qualifier, function, status, text, err)
+	}
+	return is.Environment.Variables
+}
+
 // line is a message in a log.
 type line struct {
 	Group, Message string

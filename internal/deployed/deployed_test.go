@@ -40,6 +40,19 @@ func topNames(t *testing.T) (names []string) {
 	return names
 }
 
+// deployParameter checks that a parameter reaches the API function, which is called by
+// an alias: SAM makes no new version for it. From here on every function says all that
+// it can say.
+func (s *stack) deployParameter(t *testing.T, secret string) {
+	t.Helper()
+	s.samDeploy(t, secret, "LogLevel=debug")
+	for _, qualifier := range []string{"live", "$LATEST"} {
+		if level := s.cloud.environment(t, s.outputs["ApiFunctionName"], qualifier)["FERRY_LOG_LEVEL"]; level != "debug" {
+			t.Errorf("%s of the API function has the log level %q", qualifier, level)
+		}
+	}
+}
+
 // firstCatalogs asks for the catalog as every client and returns the plans by name.
 func (s *stack) firstCatalogs(t *testing.T) map[string]plan {
 	t.Helper()

@@ -90,6 +90,7 @@ func deploy(t *testing.T) *stack {
 	t.Cleanup(func() { s.explain(t) })
 	s.switchOnTTL(t)
 	stage(t, "sam deploy again, which changes nothing", func() { s.deployAgain(t, secret) })
+	stage(t, "sam deploy with another parameter", func() { s.deployParameter(t, secret) })
 	stage(t, "first catalogs", func() { s.plans = s.firstCatalogs(t) })
 	return s
 }
@@ -105,10 +106,10 @@ func (s *stack) putConfiguration(t *testing.T) (arn string) {
 	return *made.ARN
 }
 
-func (s *stack) samDeploy(t *testing.T, secret string) string {
+func (s *stack) samDeploy(t *testing.T, secret string, more ...string) string {
 	t.Helper()
-	overrides := fmt.Sprintf("Architecture=%s Stage=local LocalEndpoint=%s ConfigSecretArn=%s",
-		architectures[runtime.GOARCH], s.gate.URL(), secret)
+	overrides := fmt.Sprintf("Architecture=%s Stage=local LocalEndpoint=%s ConfigSecretArn=%s %s",
+		architectures[runtime.GOARCH], s.gate.URL(), secret, strings.Join(more, " "))
 	return s.shop.sam(t, "deploy", "--template-file", s.shop.path("build", "template.yaml"),
 		"--stack-name", s.name, "--parameter-overrides", overrides)
 }

@@ -44,6 +44,12 @@ func (d deployed) eval(value any) string {
 		return d.eval(arguments[2])
 	case "Sub":
 		return d.sub(argument, arguments)
+	case "Join":
+		return strings.Join(d.list(arguments[1]), d.eval(arguments[0]))
+	case "Select":
+		index := -1
+		_, _ = fmt.Sscan(d.eval(arguments[0]), &index) // out of range otherwise
+		return d.list(arguments[1])[index]
 	case "Equals":
 		return fmt.Sprint(d.eval(arguments[0]) == d.eval(arguments[1]))
 	case "Not":
@@ -53,6 +59,21 @@ func (d deployed) eval(value any) string {
 	default:
 		return fmt.Sprint(value)
 	}
+}
+
+// list carries out what makes a list: a literal, Split, and the parameters that are one.
+func (d deployed) list(value any) []string {
+	if items, literal := value.([]any); literal {
+		all := make([]string, 0, len(items))
+		for _, item := range items {
+			all = append(all, d.eval(item))
+		}
+		return all
+	}
+	if arguments, ok := (node{value}).at("Split").value.([]any); ok {
+		return strings.Split(d.eval(arguments[1]), d.eval(arguments[0]))
+	}
+	return strings.Split(d.eval(value), ",")
 }
 
 func (d deployed) holds(condition string) bool {

@@ -168,6 +168,9 @@ func TestFunctions(t *testing.T) {
 		if got := f.at("Metadata.BuildMethod").String(); got != "makefile" {
 			t.Errorf("%s is built by %s", name, got)
 		}
+		if got := f.at("Properties.LoggingConfig.ApplicationLogLevel").String(); got != "DEBUG" {
+			t.Errorf("%s: Lambda takes lines away below %s, whatever LogLevel says", name, got)
+		}
 		if got := f.at("Properties.LoggingConfig.LogFormat").String(); got != "JSON" {
 			t.Errorf("%s logs %s", name, got)
 		}
@@ -199,6 +202,9 @@ func TestTheRestAPIHasOneEventAMethod(t *testing.T) {
 	for _, value := range template(t).at("Resources.ApiFunction.Properties.Events").fields() {
 		e := node{value}.at("Properties")
 		got[e.at("Method").String()+" "+e.at("Path").String()] = true
+		if waits := e.at("TimeoutInMillis").String(); waits != template(t).at("Parameters.ApiTimeout.Default").String()+"000" {
+			t.Errorf("API Gateway waits %s ms for the function", waits)
+		}
 	}
 	for _, want := range []string{"GET", "PUT", "POST", "PATCH", "DELETE", "HEAD", "OPTIONS"} {
 		if !got[want+" /{proxy+}"] {
@@ -221,6 +227,12 @@ func TestGatewayResponsesAreOSB(t *testing.T) {
 			t.Errorf("%s answers %s", name, body)
 		}
 	}
+	for name := range responses.fields() {
+		// What gets another status is counted as a 4XXError, so that no alarm rings for it.
+		if server := strings.HasPrefix(name, "INTEGRATION_") || name == "DEFAULT_5XX"; server && responses.at(name+".StatusCode").value != nil {
+			t.Errorf("%s gets another status", name)
+		}
+	}
 	if got := responses.at("THROTTLED"); got.at("StatusCode").String() != "503" || got.at("ResponseParameters.Headers.Retry-After").value == nil {
 		t.Errorf("throttled: %s; to some platforms a 4xx is final", got)
 	}
@@ -236,5 +248,18 @@ func TestAccessLogsHoldNoSecrets(t *testing.T) {
 	}
 	if !strings.Contains(format, `"path":"$context.path"`) || strings.Contains(format, "\n") {
 		t.Errorf("the access log is %s", format)
+	}
+}
+
+// TestTheOwnAddressCloses: API Gateway puts DisableExecuteApiEndpoint into force with
+// the next change of a stage, so that the stage has to change with it.
+func TestTheOwnAddressCloses(t *testing.T) {
+	t.Parallel()
+	for trust, want := range map[string]string{"": "open false", "s3://bucket/key": "closed true"} {
+		api := template(t).at("Resources.Api.Properties")
+		d := deploy(t, map[string]string{"TrustStoreUri": trust})
+		if got := d.eval(api.at("Variables.ownAddress").value) + " " + d.eval(api.at("DisableExecuteApiEndpoint").value); got != want {
+			t.Errorf("trust store %q: %s, want %s", trust, got, want)
+		}
 	}
 }
