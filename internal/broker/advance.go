@@ -44,17 +44,31 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 		}
 		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
 			b.unreachable(ctx, rec, d.Effect, err)
-			return Step{Wait: b.spread(max(t.Wait, retryIn(err)), rec)}, nil
+			return b.blind(ctx, rec, t, err)
 		}
 	}
 	return Step{Wait: t.Wait}, nil
+}
+
+// blind ends a tick that could not learn what it had to know: it waits, and says so in
+// the record where the janitor would take it for dead otherwise.
+func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
+	t.Blind, t.Now, t.Wait = true, b.Now(), b.spread(max(t.Wait, retryIn(cause)), rec)
+	if ctx.Err() != nil {
+		return Step{Wait: t.Wait}, nil // it is we who stopped
+	}
+	d, err := lifecycle.Next(rec.Lifecycle, t)
+	if err != nil {
+		return Step{}, err
+	}
+	return b.carry(ctx, rec, t, d)
 }
 
 func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := b.Now()
 	t := lifecycle.Tick{
 		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep,
-		Wait: b.Pace.Wait(b.elapsed(rec)), Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
+		Wait: b.Pace.Wait(b.elapsed(rec)), Turn: b.Pace.Turn(b.elapsed(rec)), Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
 	}
 	if b.Sole {
 		t.Alive = b.Process + "/"

@@ -40,7 +40,9 @@ func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
 // read first still counts: its platform may have given it up since (protocol.md 2.3).
 func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Decision, error) {
 	pause := newPause()
-	c := change{key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply, creates: true}
+	c := change{key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply}
+	// A rotation asks Cloud Foundry for parameters: only once it is known to be new.
+	c.creates = p.sketch.predecessorID == ""
 	for {
 		rec, d, err := b.run(ctx, c)
 		if c.first != nil && CodeOf(err) == CodeOutOfTime {

@@ -17,7 +17,7 @@ func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome)
 		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.retryAfter(rec)}, nil
 	}
 	rec, err := b.hold(ctx, p.key, start.Operation, o == OutcomeAccepted)
-	b.release(ctx, rec, start)
+	defer b.release(ctx, rec, start) // the answer comes first: the key is there
 	if err != nil {
 		return Result{}, err
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// change is one PUT, PATCH or DELETE on its way: read, decide, write.
+// change is one PUT, PATCH or DELETE on its way: read, decide, write, or begin with the
+// write.
 type change struct {
 	key Key
 	// id is the operation string in case a new operation begins.
@@ -62,9 +63,10 @@ func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision,
 
 // open is how a change begins: with what is stored, or, having won, with the claim
 // that needed no read. A claim that is refused brings the record that refused it,
-// which then is what the request read first.
+// which then is what the request read first. What the claim has to know must be at
+// hand: a duplicate is answered from the record, whoever cannot be reached.
 func (b *Broker) open(ctx context.Context, c change) (Record, lifecycle.Decision, bool, error) {
-	if c.creates && b.ClaimFirst && c.first == nil {
+	if c.creates && b.ClaimFirst && c.first == nil && b.Catalogs.Ready(c.key.Client) {
 		none := absent(c.key)
 		// What is refused to a new id need not be refused to one that exists.
 		if d, err := b.decide(ctx, c, none, nil); err == nil && d.Outcome == lifecycle.Accepted {

@@ -28,6 +28,8 @@ func TestClaimFirst(t *testing.T) {
 		"what the catalog lost is answered from the record":         leftTheCatalog,
 		"a request that cannot begin anything reads":                cannotBegin,
 		"parameters that are too large leave nothing":               tooLargeToClaim,
+		"a catalog that is not at hand is not asked for":            unknownCatalog,
+		"a rotation reads, and a duplicate of it asks nobody":       rotationReads,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,4 +200,51 @@ func tooLargeToClaim(r *rig, c *tally) {
 	before := r.dump()
 	r.refused(r.put(), broker.CodeBadRequest)
 	r.unchanged(before)
+}
+
+// away is a catalog that was never fetched; asking for it takes the request's time.
+type away struct{ t *testing.T }
+
+func (away) Ready(string) bool { return false }
+
+func (c away) Plan(context.Context, string, string, string) (broker.Plan, error) {
+	c.t.Error("the catalog is asked for")
+	return broker.Plan{}, broker.ErrNoCatalog
+}
+
+// unknownCatalog: law 10. A duplicate is answered from the store.
+func unknownCatalog(r *rig, c *tally) {
+	op := r.accepted(r.put())
+	c.take()
+	r.Broker.Catalogs = away{r.t}
+	result, err := r.answer(r.put())
+	if err != nil || result.Outcome != broker.OutcomeRunning || result.Operation != op {
+		r.t.Errorf("duplicate = %+v, %v; want %s running", result, err, op)
+	}
+	r.asked(c, "get:instance")
+}
+
+// rotationReads: a successor takes its predecessor's parameters from Cloud Foundry, which
+// a duplicate does not need.
+func rotationReads(r *rig, c *tally) {
+	r.ready()
+	r.drive(r.accepted(r.bind()))
+	rotate := func() *brokertest.Actor {
+		return r.Go("rotation", func(ctx context.Context) (any, error) {
+			q := bindOf(brokertest.PlanSmall)
+			q.BindingID, q.Body.PredecessorBindingID, q.Body.Parameters = "next", "b", nil
+			return r.Broker.Bind(ctx, q)
+		})
+	}
+	op := r.accepted(rotate())
+	c.take()
+	a := rotate()
+	for ; !a.Done(); r.Choose(a, brokertest.Proceed) {
+		if !strings.HasPrefix(a.At, "Get ") {
+			r.t.Errorf("a duplicate calls %s", a.At)
+		}
+	}
+	if result, err := r.answer(a); err != nil || result.Operation != op {
+		r.t.Errorf("duplicate = %+v, %v; want %s", result, err, op)
+	}
 }

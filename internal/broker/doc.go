@@ -2,8 +2,8 @@
 // need: Store, Backend, Workflow.
 //
 // A request verb reads the record, asks lifecycle.Next, makes at most one
-// conditional write and answers from the record; only a synchronous bind or unbind
-// waits for Cloud Foundry. Advance does one step of one operation. The order of
+// conditional write and answers from the record, or begins with the write
+// (Options.ClaimFirst); only a synchronous bind or unbind waits for Cloud Foundry. Advance does one step of one operation. The order of
 // writes and calls is that of docs/protocol.md.
 //
 // A Broker may be used by any number of goroutines and processes at once.

@@ -88,3 +88,70 @@ func (r *rig) bound() {
 		r.t.Fatal(err)
 	}
 }
+
+// TestAHeldDuplicateStopsNothing: the workflow is that of the request which began it.
+func TestAHeldDuplicateStopsNothing(t *testing.T) {
+	t.Parallel()
+	held := func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
+	for name, test := range map[string]struct {
+		running   func(*rig) *brokertest.Actor
+		duplicate request
+	}{
+		"of a bind":    {(*rig).heldBind, bindWith(sync)},
+		"of an unbind": {func(r *rig) *brokertest.Actor { r.bound(); return r.Go("unbind", deleteWith("b", held).on(r)) }, deleteWith("b", held)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			r.ready()
+			h := &halting{Workflow: r.Broker.Workflow, r: r}
+			first := r.Reach(test.running(r), "Sleep")
+			r.Broker.Workflow = h
+			duplicate := r.Reach(r.Go("duplicate", test.duplicate.on(r)), "Sleep")
+			if _, err := r.settled(first); err != nil || len(h.stopped) != 1 {
+				t.Errorf("the first: %v, stopped %+v", err, h.stopped)
+			}
+			if _, err := r.settled(duplicate); err != nil || len(h.stopped) != 1 {
+				t.Errorf("the duplicate: %v, stopped %+v", err, h.stopped)
+			}
+		})
+	}
+}
+
+// TestAHeldRequestThatFailedStopsItsWorkflow: there is nothing left to drive.
+func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick())
+	q := provisionOf(brokertest.PlanAppOnly)
+	result, err := r.Broker.Provision(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.drive(result.Operation)
+	h := &halting{Workflow: r.Broker.Workflow, r: r}
+	r.Broker.Workflow = h
+	_, err = r.settled(r.Go("bind", bindWith(func(q *broker.BindRequest) {
+		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
+	}).on(r)))
+	if broker.CodeOf(err) != broker.CodeRequiresApp || len(h.stopped) != 1 {
+		t.Errorf("%v, stopped %+v", err, h.stopped)
+	}
+}
+
+// TestAHeldBindOverADeadStore is told at once, as every other request.
+func TestAHeldBindOverADeadStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	r.ready()
+	a := r.Reach(r.heldBind(), "Sleep")
+	r.Choose(a, brokertest.Proceed)
+	for n := 0; n < 20 && !a.Done() && a.At != "Sleep"; n++ {
+		r.Choose(a, brokertest.Drop)
+	}
+	r.refused(a, broker.CodeUnavailable)
+}
+
+// on is the request as an actor makes it.
+func (q request) on(r *rig) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
+}

@@ -18,10 +18,11 @@ func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	answer, err := b.call(callCtx, rec, e)
 	cancel()
 	b.logCall(ctx, rec, e, answer, err)
+	t.Wait = b.afterCall(rec, t.Wait, answer)
 	if err := b.note(ctx, rec, t, e, answer); err != nil {
 		return Step{}, err
 	}
-	return Step{Wait: b.afterCall(rec, t.Wait, answer)}, nil
+	return Step{Wait: t.Wait}, nil
 }
 
 // afterCall: a name that is taken is looked at once; a limiter is obeyed.
@@ -143,7 +144,7 @@ func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	defer cancel()
 	replied := lifecycle.Replied{
 		Operation: t.Operation, Do: e.Do, Call: e.Call, GUID: e.GUID,
-		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(),
+		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait,
 	}
 	for range attempts {
 		d, err := lifecycle.Next(rec.Lifecycle, replied)

@@ -87,6 +87,9 @@ func plannedKey(plan string) End {
 // FakeCatalogs is a broker.Catalogs of fixed plans, the same for every client.
 type FakeCatalogs []broker.Plan
 
+// Ready implements broker.Catalogs.
+func (FakeCatalogs) Ready(string) bool { return true }
+
 // Plan implements broker.Catalogs.
 func (c FakeCatalogs) Plan(_ context.Context, _, serviceID, planID string) (broker.Plan, error) {
 	for _, p := range c {

@@ -41,3 +41,35 @@ func TestTornMarketplace(t *testing.T) {
 		})
 	}
 }
+
+// TestAMarketplaceOfHalves: an offering whose plans the org does not see, and plans of
+// nothing, are no sign of a marketplace that moved while it was read.
+func TestAMarketplaceOfHalves(t *testing.T) {
+	t.Parallel()
+	const (
+		none     = `{"pagination":{"next":null},"resources":[]}`
+		plan     = `{"pagination":{"next":null},"resources":[{"guid":"p","name":"small","available":true,"relationships":{"service_offering":{"data":{"guid":"o"}}}}]}`
+		offering = `{"pagination":{"next":null},"resources":[{"guid":"o","name":"db","available":true}]}`
+	)
+	for name, lists := range map[string]struct{ plans, offerings string }{
+		"offerings without plans": {none, offering},
+		"plans without offerings": {plan, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var read atomic.Int64
+			s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v3/service_plans" {
+					read.Add(1)
+					reply(w, 200, lists.plans)
+					return
+				}
+				reply(w, 200, lists.offerings)
+			})
+			market, err := s.backend(t, nil).Marketplace(t.Context())
+			if err != nil || len(market.Offerings) != 0 || read.Load() != 1 {
+				t.Errorf("%+v, %v after %d reads; want an empty one after one", market, err, read.Load())
+			}
+		})
+	}
+}

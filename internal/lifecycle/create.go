@@ -123,7 +123,7 @@ func removeLeftover(r Record, t Tick, guid string) Decision {
 	n := r.Clone()
 	n.Operation.Cleanup = Cleanup{GUID: guid}
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = t.Now.Add(t.Wait + overdueMargin)
+	n.Operation.Due = due(t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: RemoveLeftover, GUID: guid}}
 }
 

@@ -18,6 +18,8 @@ type Replied struct {
 	// Driver gave the lease and takes it back.
 	Driver string
 	Now    time.Time
+	// Wait is how long the driver stays away now.
+	Wait time.Duration
 }
 
 // replied notes what a call's answer settled. When the record has moved since the
@@ -32,8 +34,12 @@ func replied(r Record, e Replied) Decision {
 		d.Outcome = Stopped
 		return d
 	}
+	// Who is asked to stay away for long is not dead meanwhile.
+	if late := e.Now.Add(e.Wait + overdueMargin); r.Operation.Due.Before(late) {
+		d.Record.Operation.Due, d.Write = late, true
+	}
 	if !definite {
-		return Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
+		return d
 	}
 	d.Write = true
 	d.Record.Operation.Lease = Lease{}

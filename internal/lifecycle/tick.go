@@ -22,8 +22,13 @@ type Tick struct {
 	SettleAfter time.Duration
 	// Keep is how long a tombstone lives.
 	Keep time.Duration
-	// Wait is the pause before the next tick.
+	// Wait is the pause before the next tick, and Turn how many there were, at the
+	// pace of the operation.
 	Wait time.Duration
+	Turn int
+	// Blind says that Cloud Foundry did not tell what the tick had asked for: there is
+	// nothing to do but to wait.
+	Blind bool
 	// Driver holds the lease; LeaseUntil is when its work of this tick has ended.
 	Driver     string
 	LeaseUntil time.Time
@@ -58,6 +63,8 @@ func tick(r Record, t Tick) Decision {
 		return need(r, Effect{Do: Wait}) // no write: it would make the holder lose its note of the answer
 	}
 	switch {
+	case t.Blind:
+		return wait(r, t)
 	case r.Operation.Verb == Update:
 		return tickUpdate(r, t)
 	case r.Operation.Verb == Delete && r.Kind == Binding:
@@ -95,13 +102,15 @@ func stale(r Record) Decision {
 // that only when it comes near: a tick that learned nothing costs no write.
 func wait(r Record, t Tick) Decision {
 	d := Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
-	next := t.Now.Add(t.Wait + overdueMargin)
-	if r.Operation.Due.Before(next) {
-		d.Record.Operation.Due = next.Add(t.Wait)
+	if r.Operation.Due.Before(t.Now.Add(t.Wait + overdueMargin)) {
+		d.Record.Operation.Due = due(t.Now, t.Wait)
 		d.Write = true
 	}
 	return d
 }
+
+// due is when a driver that comes back after wait, or twice that, counts as dead.
+func due(now time.Time, wait time.Duration) time.Time { return now.Add(2*wait + overdueMargin) }
 
 // overdueMargin is how late a driver may be before the janitor takes it for dead.
 const overdueMargin = 2 * time.Minute
@@ -185,7 +194,7 @@ func call(r Record, t Tick, verb Verb, do Do) Decision {
 	})
 	n.Operation.Calls++
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = t.Now.Add(t.Wait + overdueMargin)
+	n.Operation.Due = due(t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: do, Call: n.LastCall, GUID: r.CFGUID}}
 }
 
@@ -195,6 +204,6 @@ func deletion(r Record, t Tick, guid string) Decision {
 	n := r.Clone()
 	n.Operation.Job, n.Operation.JobGUID = "", guid
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = t.Now.Add(t.Wait + overdueMargin)
+	n.Operation.Due = due(t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove, GUID: guid}}
 }

@@ -7,7 +7,7 @@ const tries = 3
 
 // tickUpdate drives an update by the instance's GUID, in the order of protocol.md 5.
 func tickUpdate(r Record, t Tick) Decision {
-	if t.Look == nil && jobsTurn(r, t) {
+	if t.Look == nil && jobsTurn(t) {
 		if d, asked := jobFirst(r, t); asked {
 			return d
 		}
@@ -26,7 +26,7 @@ func tickUpdate(r Record, t Tick) Decision {
 	}
 	if op.Job != "" && t.Job == nil {
 		if busy(row) {
-			return wait(r, t) // jobsTurn comes
+			return wait(r, t) // the job is asked in a turn of its own
 		}
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
@@ -43,13 +43,11 @@ func tickUpdate(r Record, t Tick) Decision {
 	return patchAgain(r, t, row)
 }
 
-// jobsTurn lets every second tick ask the job instead of the row, once waits have
-// stopped growing: a row may stay in progress for ever under a job that failed, and a
-// tick that changes nothing shall cost one call.
-func jobsTurn(r Record, t Tick) bool {
-	n := t.Read.Sub(r.Operation.Started) / max(t.Wait, 1)
-	return n > 0 && n%2 == 0
-}
+// jobsTurn lets every third tick ask the job instead of the row: a row may stay in
+// progress for ever under a job that failed, and a tick that changes nothing shall
+// cost one call. The third, not the second: ticks may take as long as their waits. Not
+// the first ones: most updates have ended by then, which the row says alone.
+func jobsTurn(t Tick) bool { return t.Turn > 3 && t.Turn%3 == 2 }
 
 func busy(row Row) bool { return row.Last.State == LastInProgress || row.Last.State == LastInitial }
 

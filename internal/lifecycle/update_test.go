@@ -2,7 +2,6 @@ package lifecycle_test
 
 import (
 	"testing"
-	"time"
 
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -31,17 +30,19 @@ func TestUpdate(t *testing.T) {
 		"mark of another is not mine":              {as, seen(elsewhere), patch},
 		"accepted asks its job":                    {accepted, seen(failed), asksJob(u)},
 		"a row in progress speaks for its job":     {accepted, seen(busy), waits(u)},
-		"every second tick asks the job first":     {accepted, after(2*time.Minute, bare()), asksJob(u)},
-		"while that runs the row is not looked at": {accepted, withJob(after(2*time.Minute, bare()), inState(lc.JobProcessing)), waits(u)},
-		"once that has failed it is":               {accepted, withJob(after(2*time.Minute, bare()), inState(lc.JobFailed)), does(u, lc.FindGUID, "guid")},
-		"the tick after it looks at the row":       {accepted, after(3*time.Minute, bare()), does(u, lc.FindGUID, "guid")},
-		"without a job there is none to ask":       {as, after(2*time.Minute, bare()), does(u, lc.FindGUID, "guid")},
+		"every third tick asks the job first":      {accepted, inTurn(5, bare()), asksJob(u)},
+		"while that runs the row is not looked at": {accepted, withJob(inTurn(5, bare()), inState(lc.JobProcessing)), waits(u)},
+		"once that has failed it is":               {accepted, withJob(inTurn(5, bare()), inState(lc.JobFailed)), does(u, lc.FindGUID, "guid")},
+		"the tick after it looks at the row":       {accepted, inTurn(6, bare()), does(u, lc.FindGUID, "guid")},
+		"an early tick looks at the row":           {accepted, inTurn(2, bare()), does(u, lc.FindGUID, "guid")},
+		"without a job there is none to ask":       {as, inTurn(5, bare()), does(u, lc.FindGUID, "guid")},
 		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
 		"refused for good fails":                   {refused, seen(idle), ends(lc.UpdateFailed)},
 		"refused for good waits for an open one":   {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
 		"row in progress waits":                    {as, seen(busy), waits(u)},
+		"row that just began waits":                {as, seen(mine(lc.Update, lc.LastInitial)), waits(u)},
 		"open call of another waits":               {opened(lc.Update, 90), seen(idle), waits(u)},
 		"open POST of the create waits":            {opened(lc.Create, 90), seen(idle), waits(u)},
 		"own open call is not waited for":          {both(calls(1, 0), opened(lc.Update, 100)), seen(idle), patch},
@@ -68,8 +69,7 @@ func TestUpdateKeepsTheGUID(t *testing.T) {
 	}
 }
 
-// after is the tick of an operation that has run for a while.
-func after(d time.Duration, t lc.Tick) lc.Tick {
-	t.Read, t.Now = t.Read.Add(d), t.Now.Add(d)
+func inTurn(n int, t lc.Tick) lc.Tick {
+	t.Turn = n
 	return t
 }

@@ -36,6 +36,20 @@ func (p Pace) Wait(elapsed time.Duration) time.Duration {
 	return wait
 }
 
+// Turn counts the waits that an operation which has run for elapsed has behind it, at
+// this pace and with ticks that take no time.
+func (p Pace) Turn(elapsed time.Duration) int {
+	n, passed := 0, time.Duration(0)
+	for wait := p.Wait(0); wait < p.Max; wait = p.Wait(passed) {
+		if passed += wait; elapsed < passed {
+			return n
+		}
+		n++
+	}
+	early := min(elapsed, slowAfter)
+	return n + int(max(0, early-passed)/p.Max) + int((elapsed-early)/(slowFactor*p.Max))
+}
+
 // Seconds rounds a wait to what Retry-After can say: a whole number from 1 to 300.
 func Seconds(wait time.Duration) int {
 	s := int((wait + time.Second/2) / time.Second)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +144,29 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	}
 	if timeout := template(t).at("Resources.PollerFunction.Properties.Timeout").String(); timeout != "160" || advance.TimeoutSeconds <= 160 {
 		t.Errorf("the task ends after %d s, the function after %s: the shorter one is the function's", advance.TimeoutSeconds, timeout)
+	}
+}
+
+// TestThePollerHasTimeForWhatItBegins: the last step of a tick may begin when all the
+// short waits are over, may take the longest, and is noted afterwards.
+func TestThePollerHasTimeForWhatItBegins(t *testing.T) {
+	t.Parallel()
+	text := string(readRoot(t, "internal/wire/functions/stay.go")) + string(readRoot(t, "internal/wire/functions/poller.go"))
+	needed := 0
+	for _, name := range []string{"stayFor", "longestTick", "noteMargin"} {
+		found := regexp.MustCompile(`\b` + name + `\s+= (\d+) \* time\.Second`).FindStringSubmatch(text)
+		if found == nil {
+			t.Fatalf("%s is no number of seconds any more", name)
+		}
+		seconds, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		needed += seconds
+	}
+	timeout, err := strconv.Atoi(template(t).at("Resources.PollerFunction.Properties.Timeout").String())
+	if err != nil || timeout < needed {
+		t.Errorf("the poller ends after %d s (%v), and may need %d", timeout, err, needed)
 	}
 }
 
