@@ -45,7 +45,7 @@ func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Deci
 	c.creates = p.sketch.predecessorID == ""
 	for {
 		rec, d, err := b.run(ctx, c)
-		if c.first != nil && CodeOf(err) == CodeOutOfTime {
+		if c.first != nil && err != nil && ctx.Err() != nil {
 			return rec, d, stillBusy() // nothing was claimed
 		}
 		if err != nil || d.Outcome != lifecycle.Hold {

@@ -91,7 +91,7 @@ func (b *Broker) read(ctx context.Context, key Key) (Record, error) {
 		return absent(key), nil
 	}
 	if err != nil && ctx.Err() != nil {
-		return Record{}, outOfTime(err) // the store may well be there
+		return Record{}, late(err) // the store may well be there
 	}
 	if err != nil {
 		return Record{}, unavailable(err)
@@ -107,6 +107,14 @@ func unavailable(err error) error {
 	return &Error{
 		Code: CodeUnavailable, RetryAfter: 1, Cause: err,
 		Description: "The broker cannot reach its store at the moment. Send the request again.",
+	}
+}
+
+// late answers a request whose time was over before anything had begun for it.
+func late(cause error) error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: 1, Cause: cause,
+		Description: "The broker could not answer in time, and has begun nothing. Send the request again.",
 	}
 }
 
@@ -141,7 +149,7 @@ func (b *Broker) claim(ctx context.Context, c change, rec Record, d lifecycle.De
 	default:
 	}
 	if err := ctx.Err(); err != nil {
-		return Record{}, false, outOfTime(err) // a claim is not sent after the request's own time
+		return Record{}, false, late(err) // a claim is not sent after the request's own time
 	}
 	stored, won, err := b.put(ctx, next, rec.Revision)
 	if errors.Is(err, ErrTooLarge) {

@@ -30,6 +30,9 @@ func (b *Broker) hold(ctx context.Context, key Key, operation string, drive bool
 	for {
 		if !drive || !b.drive(ctx, key, operation, driver) {
 			rec, err := b.read(ctx, key)
+			if err != nil && ctx.Err() != nil {
+				return Record{}, outOfTime(err)
+			}
 			if err != nil {
 				return Record{}, err
 			}

@@ -36,6 +36,9 @@ func (p proxy) handle(ctx context.Context, event events.APIGatewayProxyRequest) 
 		return refuse(http.StatusBadRequest, "The body of the request cannot be read.")
 	}
 	adapter, err := p.ready(ctx)
+	if err != nil && event.Path == "/healthz" { // the process lives
+		return plain(http.StatusOK, []byte(`{"status":"ok"}`))
+	}
 	if err != nil {
 		p.logger.ErrorContext(ctx, "no configuration", "error", err.Error())
 		return refuse(http.StatusServiceUnavailable, "The broker has no valid configuration yet. Its operator finds the reason in its log.")
@@ -51,9 +54,14 @@ func (p proxy) handle(ctx context.Context, event events.APIGatewayProxyRequest) 
 // refuse answers in OSB's shape what no handler could answer.
 func refuse(status int, description string) events.APIGatewayProxyResponse {
 	body, _ := json.Marshal(osb.Error{Description: description}) // two strings always encode
-	header := map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store"}
+	answer := plain(status, body)
 	if status == http.StatusServiceUnavailable {
-		header["Retry-After"] = "10"
+		answer.Headers["Retry-After"] = "10"
 	}
+	return answer
+}
+
+func plain(status int, body []byte) events.APIGatewayProxyResponse {
+	header := map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store"}
 	return events.APIGatewayProxyResponse{StatusCode: status, Headers: header, Body: string(body)}
 }

@@ -1,0 +1,51 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+)
+
+// TestASlowStore: a request whose time is over before anything has begun for it is sent
+// again, and leaves no trace; only one that is held may have begun something.
+func TestASlowStore(t *testing.T) {
+	t.Parallel()
+	poll := func(r *rig) *brokertest.Actor {
+		return r.Go("poll", func(ctx context.Context) (any, error) {
+			return r.Broker.LastOperation(ctx, broker.PollRequest{Client: brokertest.Client, InstanceID: "i"})
+		})
+	}
+	patch := func(r *rig) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }
+	for name, test := range map[string]struct {
+		request func(*rig) *brokertest.Actor
+		calls   int // of the store, that are answered in time
+	}{
+		"PUT": {(*rig).put, 0}, "poll": {poll, 0},
+		"DELETE": {(*rig).remove, 0}, "DELETE before its claim": {(*rig).remove, 1},
+		"PATCH": {patch, 0}, "PATCH before its claim": {patch, 1},
+		"bind": {(*rig).bind, 0}, "bind that knows no instance yet": {(*rig).bind, 1}, "bind before its claim": {(*rig).bind, 2},
+		"held bind": {(*rig).heldBind, 0}, "held bind before its claim": {(*rig).heldBind, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			r.ready()
+			before := r.dump()
+			a := test.request(r)
+			for range test.calls {
+				r.Choose(a, brokertest.Proceed)
+			}
+			r.Expire(a)
+			r.Choose(a, brokertest.Drop)
+			r.Finish(a)
+			var e *broker.Error
+			if !errors.As(a.Err, &e) || e.Code != broker.CodeUnavailable || e.RetryAfter == 0 {
+				t.Errorf("%v, want it unavailable, with Retry-After", a.Err)
+			}
+			r.unchanged(before)
+		})
+	}
+}
