@@ -81,19 +81,23 @@ func (w *Workflow) Start(ctx context.Context, s broker.Start) error {
 	return fmt.Errorf("start execution %s: %w", name, err)
 }
 
+// stopTime bounds one Stop, however long a Start may take.
+const stopTime = time.Second
+
 // Stop ends the execution that Start began, if it runs. One that has ended is no
-// fault; one that nobody knows is.
+// fault; one that nobody knows is. It is tried once, for a second at most: an
+// execution that goes on finds nothing to do.
 func (w *Workflow) Stop(ctx context.Context, s broker.Start) error {
 	name, err := executionName(s.Operation, s.Restart)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(w.options.Timeout, time.Second))
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	_, err = w.client.StopExecution(ctx, &sfn.StopExecutionInput{
 		ExecutionArn: new(executionARN(w.options.StateMachine, name)),
 		Cause:        new("The request that began the operation has seen it end."),
-	})
+	}, func(c *sfn.Options) { c.RetryMaxAttempts = 1 })
 	if err != nil {
 		return fmt.Errorf("stop execution %s: %w", name, err)
 	}

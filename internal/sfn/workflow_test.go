@@ -1,6 +1,7 @@
 package sfn
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -38,10 +40,16 @@ type wire struct {
 	replies []reply
 	sent    []map[string]string
 	hang    bool
+	// ends is when the context of each request that hung was to end.
+	ends []time.Time
 }
 
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.hang {
+		deadline, _ := r.Context().Deadline()
+		w.mu.Lock()
+		w.ends = append(w.ends, deadline)
+		w.mu.Unlock()
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
@@ -188,7 +196,8 @@ func TestStop(t *testing.T) {
 		"what runs, or has ended, is stopped": {start(), []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
 		"a restart by its own name":           {broker.Start{Operation: "bind-0f", Restart: 2}, []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
 		"one that nobody knows is a fault":    {start(), []reply{fault(400, "ExecutionDoesNotExist")}, 1, "stop execution create-0f"},
-		"throttling is tried again":           {start(), []reply{fault(400, "ThrottlingException"), {200, `{"stopDate":1767225600}`}}, 2, ""},
+		"throttling is not tried again":       {start(), []reply{fault(400, "ThrottlingException"), {200, `{"stopDate":1767225600}`}}, 1, "ThrottlingException"},
+		"nor is a fault of Step Functions":    {start(), []reply{fault(500, "InternalFailure"), {200, `{"stopDate":1767225600}`}}, 1, "InternalFailure"},
 		"no name, no call":                    {broker.Start{Operation: "a b"}, []reply{{200, `{}`}}, 0, "not a name"},
 	}
 	for name, test := range tests {
@@ -215,7 +224,17 @@ func TestStop(t *testing.T) {
 // TestStopIsBrief: a platform waits for the answer that comes after it.
 func TestStopIsBrief(t *testing.T) {
 	t.Parallel()
-	if err := newWorkflow(&wire{hang: true}, 50*time.Millisecond).Stop(t.Context(), start()); err == nil {
-		t.Error("no error from a Step Functions that does not answer")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{hang: true}
+		began := time.Now()
+		if err := newWorkflow(w, time.Minute).Stop(t.Context(), start()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v from a Step Functions that does not answer", err)
+		}
+		if diff := cmp.Diff([]time.Time{began.Add(time.Second)}, w.ends); diff != "" {
+			t.Errorf("requests, by when they were to end (-want +got):\n%s", diff)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

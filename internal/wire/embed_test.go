@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -68,6 +69,23 @@ func TestEmbedForgets(t *testing.T) {
 	})
 	if ExitCode(err) != ExitFailure || !strings.Contains(err.Error(), "is in use") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestEmbedWarnsOfWhatIsSeldomMeant(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := embedded()
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	o.Config = config.Demo()
+	second := o.Config.Clients[0]
+	second.Name, second.Credentials = "second", []config.Credential{{Username: "second", Password: "second"}}
+	o.Config.Clients = append(o.Config.Clients, second)
+	if err := Embed(t.Context(), o, func(http.Handler, string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "level=WARN") || strings.Count(text, "demo and second use the same org") != 1 {
+		t.Errorf("want one warning of the org, not\n%s", text)
 	}
 }
 

@@ -101,22 +101,23 @@ func (p *process) ready(ctx context.Context) error {
 	return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
 }
 
-// live keeps going what works behind the requests for as long as answer runs.
+// live keeps going what works behind the requests for as long as answer runs. None of
+// it outlives live, whose caller closes the store next.
 func (p *process) live(ctx context.Context, answer func(resumed int) error) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
 	var running sync.WaitGroup
+	defer func() {
+		cancel()
+		p.closeLoop(ctx)
+		running.Wait()
+	}()
 	running.Go(func() { p.catalog.Run(background) })
 	running.Go(func() { p.janitor(background) })
 	resumed, err := p.broker.Resume(ctx)
 	if err != nil {
 		return failure(err, "The unfinished operations cannot be read: %v.", err)
 	}
-	err = answer(resumed)
-	cancel()
-	p.closeLoop(ctx)
-	running.Wait()
-	return err
+	return answer(resumed)
 }
 
 // serve answers until ctx ends, then stops in order.

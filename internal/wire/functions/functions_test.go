@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/secrets"
@@ -177,21 +180,66 @@ func TestTheErrorsOfThePoller(t *testing.T) {
 	}
 }
 
+// deadlines is a table that keeps by when each read was to end.
+type deadlines struct {
+	*table
+	ends []time.Time
+}
+
+func (d *deadlines) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
+	deadline, _ := ctx.Deadline()
+	d.ends = append(d.ends, deadline)
+	return d.table.Get(ctx, key)
+}
+
+// TestThePollerLeavesTimeForItsNotes: twelve seconds before Lambda ends the function.
 func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
 	t.Parallel()
+	r := newRig(t)
+	seen := &deadlines{table: r.table}
+	r.poller.core.store = seen
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
-	shorter, stop := within(ctx, noteMargin)
-	defer stop()
-	if got, ok := shorter.Deadline(); !ok || !got.Equal(deadline.Add(-noteMargin)) {
-		t.Errorf("the tick ends at %v, want %v", got, deadline.Add(-noteMargin))
+	tick := sfn.NewTick(broker.Start{Key: broker.Key{Client: "demo", InstanceID: "i"}, Operation: "create-1"})
+	for name, ctx := range map[string]context.Context{"with a deadline": ctx, "without one": t.Context()} {
+		if next, err := r.poller.Handle(ctx, tick); err != nil || !next.Done {
+			t.Errorf("%s: %+v, %v; want the end of an operation that nobody knows", name, next, err)
+		}
 	}
-	endless, stop := within(t.Context(), noteMargin)
-	defer stop()
-	if _, ok := endless.Deadline(); ok {
-		t.Error("a context without a deadline got one")
+	slices.SortFunc(seen.ends, time.Time.Compare)
+	if diff := cmp.Diff([]time.Time{{}, deadline.Add(-12 * time.Second)}, seen.ends); diff != "" {
+		t.Errorf("the ticks end (-want +got):\n%s", diff)
 	}
+}
+
+// TestAFunctionSleeps: the other tests have a sleep of their own.
+func TestAFunctionSleeps(t *testing.T) {
+	t.Parallel()
+	p, err := NewPoller(environment("", nil), &logged{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ended, end := context.WithCancel(t.Context())
+		end()
+		for _, test := range []struct {
+			ctx   context.Context
+			sleep time.Duration
+			took  time.Duration
+			err   error
+		}{
+			{t.Context(), 0, 0, nil},
+			{t.Context(), 6 * time.Second, 6 * time.Second, nil},
+			{ended, 6 * time.Second, 0, context.Canceled},
+		} {
+			began := time.Now()
+			err := p.core.sleep(test.ctx, test.sleep)
+			if took := time.Since(began); took != test.took || !errors.Is(err, test.err) {
+				t.Errorf("a sleep of %v took %v, %v; want %v, %v", test.sleep, took, err, test.took, test.err)
+			}
+		}
+	})
 }
 
 func TestAnOperationWhoseStartWasLostIsRestarted(t *testing.T) {

@@ -54,8 +54,9 @@ func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, e
 }
 
 // Handle advances the operation that the tick names and returns the tick with what
-// comes next: done, or seconds to wait. Short waits it spends itself, fifteen seconds at
-// most. It may run twice, late, or beside another one. Errors are *BadInput, *NoConfiguration, *TickFailed and *TickPanicked.
+// comes next: done, or seconds to wait. Short waits it spends itself, fifteen seconds
+// at most. It may run twice, late, or beside another one. Errors are *BadInput,
+// *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
 	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
 	defer func() {

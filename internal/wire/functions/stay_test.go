@@ -53,6 +53,7 @@ func TestShortWaitsAreSpentInTheFunction(t *testing.T) {
 	}{
 		"what is done is answered at once":               {step: broker.Step{Done: true}},
 		"short waits are followed by the next step":      {waits: seconds(2, 2, 3), slept: seconds(2, 2, 3), step: broker.Step{Done: true}},
+		"six seconds are a short wait":                   {waits: seconds(6), slept: seconds(6), step: broker.Step{Done: true}},
 		"a long wait is the state machine's":             {waits: seconds(2, 7, 1), slept: seconds(2), step: broker.Step{Wait: 7 * time.Second}},
 		"fifteen seconds in all":                         {waits: seconds(5, 5, 5, 1), slept: seconds(5, 5, 5), step: broker.Step{Wait: time.Second}},
 		"a step that wants no wait gets a second":        {waits: seconds(0, 0), slept: seconds(1, 1), step: broker.Step{Done: true}},
