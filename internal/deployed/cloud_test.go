@@ -136,7 +136,9 @@ func (c *cloud) environment(t *testing.T, function, qualifier string) map[string
 	t.Helper()
 	path := "/2015-03-31/functions/" + url.PathEscape(function) + "/configuration?Qualifier=" + url.QueryEscape(qualifier)
 	status, _, text := c.call(t, "lambda", c.request(t, http.MethodGet, path, nil), nil)
-	var is struct{ Environment struct{ Variables map[string]string } }
+	var is struct {
+		Environment struct{ Variables map[string]string }
+	}
 	if err := json.Unmarshal(text, &is); err != nil || status != http.StatusOK {
 		t.Fatalf("%s of %s: %d %s, %v", qualifier, function, status, text, err)
 	}
