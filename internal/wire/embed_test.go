@@ -103,3 +103,19 @@ func TestEmbedNeedsAConfiguration(t *testing.T) {
 		t.Errorf("with one that cannot be used: %v", err)
 	}
 }
+
+// TestOptionsAreNotWrittenTo: whoever keeps them may start another broker with them,
+// beside another simulator.
+func TestOptionsAreNotWrittenTo(t *testing.T) {
+	t.Parallel()
+	o := embedded()
+	o.Config = config.Demo()
+	for range 2 {
+		if err := Embed(t.Context(), o, func(http.Handler, string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if api := o.Config.Clients[0].CloudFoundry.API; api != "" {
+			t.Fatalf("the client is at %s now", api)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/bolt"
@@ -62,7 +63,9 @@ func Serve(ctx context.Context, o ServeOptions) error {
 func (o ServeOptions) configuration() (config.Config, error) {
 	switch {
 	case len(o.Config.Clients) > 0:
-		return o.Config, nil
+		c := o.Config
+		c.Clients = slices.Clone(c.Clients) // the simulator's address is put into them
+		return c, nil
 	case o.ConfigFile != "":
 		return readConfig(o.ConfigFile, o.LookupEnv)
 	case !o.Simulate:
