@@ -18,6 +18,8 @@ type (
 	Answer = lifecycle.Answer
 	// JobSight is the state of a job.
 	JobSight = lifecycle.JobSight
+	// Place says which Cloud Foundry, and which org of it.
+	Place = lifecycle.Place
 )
 
 // Backend is one client's Cloud Foundry: its org, its login. No method does
@@ -59,12 +61,20 @@ type RetryIn interface {
 // empty Look, and only Cloud Foundry's own JSON (an empty list, or an error body
 // with code 10010 or 60004) makes one.
 type Finder interface {
-	// FindInstances returns every instance of this name in the org, whatever its space.
-	FindInstances(ctx context.Context, name string) (Look, error)
+	// FindInstances returns every instance of this name in the org, whatever its space,
+	// and the instances with these GUIDs, whatever they are called now and in whichever
+	// space of the org they are. The GUIDs cost a call of their own only when one of them
+	// is not among the rows of the name (docs/protocol.md 3.2).
+	FindInstances(ctx context.Context, name string, guids ...string) (Look, error)
 	// FindInstance returns the instance with this GUID, or an empty Look.
 	FindInstance(ctx context.Context, guid string) (Look, error)
-	// FindKeys returns the keys of the instance that stand for the binding.
-	FindKeys(ctx context.Context, instanceGUID, name string) (Look, error)
+	// FindKeys returns the keys of the instance that stand for the binding, and the keys
+	// with these GUIDs, whatever they are called now; their own call is as above.
+	FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (Look, error)
+	// Place returns where this backend looks and calls: the API's address and the GUID of
+	// the org that the configuration names. It costs a call until the org is known. Every
+	// Look carries the same.
+	Place(ctx context.Context) (Place, error)
 	// ForeignKeys returns the names of the instance's keys that do not carry our
 	// marks, for people who look for them after the instance was deleted.
 	ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error)

@@ -20,11 +20,11 @@ type moody struct {
 	posts int
 }
 
-func (m *moody) FindInstances(ctx context.Context, name string) (broker.Look, error) {
+func (m *moody) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
 	if m.away {
 		return broker.Look{}, errors.New("no route to host")
 	}
-	return m.Backend.FindInstances(ctx, name)
+	return m.Backend.FindInstances(ctx, name, guids...)
 }
 
 func (m *moody) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {

@@ -68,8 +68,8 @@ func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect) 
 	case e.Do == lifecycle.FindGUID:
 		return backend.FindInstance(ctx, e.GUID)
 	case rec.Key.BindingID != "":
-		return backend.FindKeys(ctx, e.GUID, rec.Key.BindingID)
+		return backend.FindKeys(ctx, e.GUID, rec.Key.BindingID, e.GUIDs...)
 	default:
-		return backend.FindInstances(ctx, rec.Key.InstanceID)
+		return backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)
 	}
 }

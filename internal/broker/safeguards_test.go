@@ -97,8 +97,8 @@ func safeguards() []safeguard {
 		{name: "record read before a list", test: recordBeforeList, without: [][]mutation{
 			one("broker/advance.go", "t.Now = b.Now()", "t.Now = b.Now()\nif t.Look != nil {\nrec, _ = b.Store.Get(ctx, key)\n}")}},
 		{name: "look-up by name even when the guid is known", test: foundByName, without: [][]mutation{
-			one("broker/learn.go", "return backend.FindInstances(ctx, rec.Key.InstanceID)",
-				"if rec.Lifecycle.CFGUID != \"\" {\nreturn backend.FindInstance(ctx, rec.Lifecycle.CFGUID)\n}\nreturn backend.FindInstances(ctx, rec.Key.InstanceID)")}},
+			one("broker/learn.go", "return backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)",
+				"if rec.Lifecycle.CFGUID != \"\" {\nreturn backend.FindInstance(ctx, rec.Lifecycle.CFGUID)\n}\nreturn backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)")}},
 		{name: "tombstone outlives requests", test: tombstoneOutlives, without: [][]mutation{
 			one("lifecycle/tick.go", "d.Record.ExpiresAt = t.Now.Add(t.Keep)", "d.Record.ExpiresAt = t.Now.Add(time.Second)")}},
 		{name: "predecessor's incarnation compared", test: rotationOverLives, without: [][]mutation{

@@ -260,7 +260,7 @@ func TestTheContextOfAnUpdateIsKept(t *testing.T) {
 // down is a Cloud Foundry that nobody can reach.
 type down struct{ broker.Backend }
 
-func (down) FindInstances(context.Context, string) (broker.Look, error) {
+func (down) FindInstances(context.Context, string, ...string) (broker.Look, error) {
 	return broker.Look{}, errors.New("no route to host")
 }
 

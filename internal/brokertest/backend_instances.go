@@ -60,7 +60,7 @@ func instanceLives(t *testing.T, h BackendHarness) {
 	want := broker.Row{
 		GUID: row.GUID, Marked: true, Operation: "create-one", Seq: 1_700_000_000,
 		Last: lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded},
-		Age:  row.Age, DashboardURL: row.DashboardURL, Provided: row.Provided,
+		Age:  row.Age, PlanGUID: h.Plan, DashboardURL: row.DashboardURL, Provided: row.Provided,
 	}
 	row.Last.Description = "" // the backing broker may say something
 	if diff := cmp.Diff(want, row); diff != "" || row.GUID == "" || row.Age < 0 || row.Age > time.Minute {

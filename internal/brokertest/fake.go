@@ -21,6 +21,8 @@ type CloudOptions struct {
 	// once, and one of PlanSlow after SlowFor.
 	Manual  bool
 	SlowFor time.Duration
+	// Place is where this cloud says that it is; zero: a place of its own.
+	Place broker.Place
 }
 
 // FakeCloud is a broker.Backend in memory that keeps Cloud Foundry's rules: names
@@ -82,7 +84,7 @@ func (c *FakeCloud) enter(ctx context.Context) error {
 
 func (c *FakeCloud) look(want func(*fakeRow) bool) broker.Look {
 	now := c.options.Now()
-	look := broker.Look{Began: now}
+	look := broker.Look{Began: now, Place: c.where()}
 	for _, r := range c.rows {
 		if want(r) {
 			look.Rows = append(look.Rows, r.row(now))
@@ -97,14 +99,15 @@ func (r *fakeRow) row(now time.Time) broker.Row {
 		Update: r.update, Last: r.last, Age: now.Sub(r.changed),
 	}
 	if !r.key {
+		row.PlanGUID = r.plan
 		row.DashboardURL = "https://dashboard.example/" + r.guid
 	}
 	return row
 }
 
 // FindInstances implements broker.Finder.
-func (c *FakeCloud) FindInstances(ctx context.Context, name string) (broker.Look, error) {
-	return c.find(ctx, func(r *fakeRow) bool { return !r.key && r.name == name })
+func (c *FakeCloud) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	return c.find(ctx, func(r *fakeRow) bool { return !r.key && (r.name == name || slices.Contains(guids, r.guid)) })
 }
 
 // FindInstance implements broker.Finder.
@@ -114,11 +117,40 @@ func (c *FakeCloud) FindInstance(ctx context.Context, guid string) (broker.Look,
 
 // FindKeys implements broker.Finder. An empty GUID names no instance; asking for it
 // is a mistake of the caller, since a real filter would then list every key.
-func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string) (broker.Look, error) {
+func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
 	if instanceGUID == "" {
 		return broker.Look{}, fmt.Errorf("FindKeys(%q): the GUID of the instance is missing", name)
 	}
-	return c.find(ctx, func(r *fakeRow) bool { return r.key && r.place == instanceGUID && r.name == name })
+	return c.find(ctx, func(r *fakeRow) bool {
+		return r.key && r.place == instanceGUID && (r.name == name || slices.Contains(guids, r.guid))
+	})
+}
+
+// Place implements broker.Finder.
+func (c *FakeCloud) Place(ctx context.Context) (broker.Place, error) {
+	if err := c.enter(ctx); err != nil {
+		return broker.Place{}, err
+	}
+	defer c.mu.Unlock()
+	return c.where(), nil
+}
+
+func (c *FakeCloud) where() broker.Place {
+	if c.options.Place != (broker.Place{}) {
+		return c.options.Place
+	}
+	return broker.Place{API: "https://api.fake.example", OrgGUID: "org-0001"}
+}
+
+// Rename gives the row another name, as somebody may by hand.
+func (c *FakeCloud) Rename(guid, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.rows {
+		if r.guid == guid {
+			r.name = name
+		}
+	}
 }
 
 func (c *FakeCloud) find(ctx context.Context, want func(*fakeRow) bool) (broker.Look, error) {

@@ -120,9 +120,9 @@ func (g gatedBackend) look(ctx context.Context, call string, do func(context.Con
 	return gate(ctx, g.s, call, broker.Look{}, do)
 }
 
-func (g gatedBackend) FindInstances(ctx context.Context, name string) (broker.Look, error) {
+func (g gatedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
 	return g.look(ctx, "FindInstances", func(ctx context.Context) (broker.Look, error) {
-		return g.Backend.FindInstances(ctx, name)
+		return g.Backend.FindInstances(ctx, name, guids...)
 	})
 }
 
@@ -132,9 +132,9 @@ func (g gatedBackend) FindInstance(ctx context.Context, guid string) (broker.Loo
 	})
 }
 
-func (g gatedBackend) FindKeys(ctx context.Context, instanceGUID, name string) (broker.Look, error) {
+func (g gatedBackend) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
 	return g.look(ctx, "FindKeys", func(ctx context.Context) (broker.Look, error) {
-		return g.Backend.FindKeys(ctx, instanceGUID, name)
+		return g.Backend.FindKeys(ctx, instanceGUID, name, guids...)
 	})
 }
 

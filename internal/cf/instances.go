@@ -42,7 +42,7 @@ func (i instanceRow) facts() facts {
 // FindInstances returns every instance of this name in the org. Databases that
 // ignore case find too much, so the name is compared again. It takes one call; a
 // look that finds nothing takes one more (see seen).
-func (b *Backend) FindInstances(ctx context.Context, name string) (broker.Look, error) {
+func (b *Backend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
 	name = Name(name)
 	if _, err := b.org(ctx); err != nil {
 		return broker.Look{}, err
@@ -81,6 +81,12 @@ func (b *Backend) instanceRow(i instanceRow, header http.Header) broker.Row {
 	row := b.row(i.facts(), header)
 	if i.DashboardURL != nil {
 		row.DashboardURL = *i.DashboardURL
+	}
+	if plan := i.Relationships.ServicePlan; plan != nil && plan.Data != nil {
+		row.PlanGUID = plan.Data.GUID
+	}
+	if m := i.MaintenanceInfo; m != nil {
+		row.MaintenanceVersion = m.Version
 	}
 	if p := i.Provided; p != nil && len(p.Labels)+len(p.Attributes) > 0 {
 		row.Provided = &lifecycle.Provided{Labels: p.Labels, Attributes: p.Attributes}

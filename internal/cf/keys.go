@@ -55,7 +55,7 @@ func (b *Backend) keyRow(k keyRow, header http.Header) broker.Row {
 // FindKeys returns the keys of the instance that stand for the binding: those of its
 // name and, on Korifi, those whose name carries an operation of it. It takes one
 // call; a look that finds nothing takes one more (see seen).
-func (b *Backend) FindKeys(ctx context.Context, instanceGUID, name string) (broker.Look, error) {
+func (b *Backend) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
 	d, err := b.dialect(ctx)
 	if err != nil {
 		return broker.Look{}, err

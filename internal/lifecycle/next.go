@@ -60,6 +60,8 @@ type Effect struct {
 	Do Do
 	// GUID of the row to look at or to delete; for Find of keys, their instance's.
 	GUID string
+	// GUIDs of rows to find whatever they are called.
+	GUIDs []string
 	// Job to ask for.
 	Job string
 	// Call is the number of the open call that a POST or PATCH carries.

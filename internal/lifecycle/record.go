@@ -61,7 +61,14 @@ type Record struct {
 	// CreateOp is the create or bind that this incarnation began with.
 	CreateOp Reference `json:"create_op"`
 	// CFGUID is set when the create ended as succeeded.
-	CFGUID    string     `json:"cf_guid,omitempty"`
+	CFGUID string `json:"cf_guid,omitempty"`
+	// GUIDs are rows of Cloud Foundry that operations of this record made, of former lives
+	// too: each is ours whatever it is called (protocol.md 3.2). CFGUID says which of them
+	// is in use.
+	GUIDs []string `json:"guids,omitempty"`
+	// Place is the Cloud Foundry that the rows are in; zero in records of before, and
+	// until the first call.
+	Place     Place      `json:"place,omitzero"`
 	OpenCalls []OpenCall `json:"open_calls,omitempty"`
 	// LastCall is the number of the newest open call ever written.
 	LastCall int        `json:"last_call,omitempty"`
@@ -177,6 +184,7 @@ func (r Record) HasOpen(verb Verb, at time.Time) bool {
 
 // Clone returns a copy that shares nothing with r.
 func (r Record) Clone() Record {
+	r.GUIDs = slices.Clone(r.GUIDs)
 	r.OpenCalls = slices.Clone(r.OpenCalls)
 	r.Finished = slices.Clone(r.Finished)
 	return r

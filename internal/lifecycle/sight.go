@@ -7,6 +7,15 @@ import "time"
 type Look struct {
 	Began time.Time
 	Rows  []Row
+	// Place is where the look-up was made.
+	Place Place
+}
+
+// Place says which Cloud Foundry a look-up was made in: the address of its API and the
+// GUID of the org. The zero value is not known.
+type Place struct {
+	API     string `json:"api,omitempty"`
+	OrgGUID string `json:"org_guid,omitempty"`
 }
 
 // Row is a service instance or a service key as Cloud Foundry showed it.
@@ -26,6 +35,10 @@ type Row struct {
 	Last LastOperation
 	// Age is how long before the answer's own Date the last operation was written.
 	Age time.Duration
+	// PlanGUID and MaintenanceVersion of an instance are what it has now, whatever was
+	// asked for since; empty where Cloud Foundry did not say.
+	PlanGUID           string
+	MaintenanceVersion string
 	// DashboardURL and Provided are what the backing broker said of an instance;
 	// they decide nothing and are handed on.
 	DashboardURL string
@@ -84,6 +97,8 @@ type JobSight struct {
 	Description string
 	// Code is an OSB error word such as RequiresApp, or empty.
 	Code string
+	// GUID is the row that the job works on, where Cloud Foundry names it.
+	GUID string
 }
 
 // InstanceView is what a binding must know of its instance's record. The zero
@@ -126,11 +141,16 @@ const (
 // Answer is the reply to a call, with what it brought.
 type Answer struct {
 	Reply Reply
-	// Job is the job of an accepted call.
-	Job string
-	// Description and Code explain a refusal to the user.
+	// Job is the job of an accepted call, and GUID the row that it makes, where the
+	// answer names one.
+	Job  string
+	GUID string
+	// Description and Code explain a refusal to the user, also one that is only for now
+	// (ReplyBusy). Description is fit for users: no hosts, no URLs, no secrets.
 	Description string
 	Code        string
+	// BrokersWord is true when the refusal is the backing broker's own answer.
+	BrokersWord bool
 	// StalePlan: refused because the plan's GUID means nothing any more; another
 	// try may help once the marketplace has been read again.
 	StalePlan bool
