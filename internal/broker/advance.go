@@ -79,7 +79,7 @@ func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 // asks reports whether the effect brings knowledge that the same tick goes on with.
 func asks(do lifecycle.Do) bool {
 	switch do {
-	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.Find, lifecycle.FindGUID, lifecycle.AskJob:
+	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.Find, lifecycle.FindGUID, lifecycle.AskJob, lifecycle.Locate:
 		return true
 	default:
 		return false
@@ -93,7 +93,7 @@ func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d life
 		return Step{Done: true}, nil
 	}
 	if d.Write {
-		stored, won, err := b.put(ctx, describe(settle(rec, d), d, t.Look), rec.Revision)
+		stored, won, err := b.put(ctx, b.describe(ctx, settle(rec, d), d, t.Look), rec.Revision)
 		if err != nil {
 			return Step{}, err
 		}
@@ -132,21 +132,38 @@ func settle(rec Record, d lifecycle.Decision) Record {
 	return rec
 }
 
-// describe keeps what the backing broker says of an instance that is there now.
-func describe(rec Record, d lifecycle.Decision, look *Look) Record {
-	if d.Ended == nil || !d.Ended.Succeeded || d.Ended.Verb == lifecycle.Delete || look == nil {
+// describe keeps what an operation that ended says of an instance that lives on: what the
+// backing broker told of it, and the plan and version that Cloud Foundry shows, whatever
+// was asked for. A failed or cancelled update may have taken effect (protocol.md 5).
+func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision, look *Look) Record {
+	if d.Ended == nil || rec.Lifecycle.State == lifecycle.Gone || look == nil {
 		return rec
 	}
 	for _, row := range look.Rows {
 		if row.GUID != rec.Lifecycle.CFGUID {
 			continue
 		}
+		rec.Attributes = b.planOf(ctx, rec, row)
 		rec.DashboardURL, rec.Metadata = row.DashboardURL, nil
 		if p := row.Provided; p != nil {
 			rec.Metadata = &osb.InstanceMetadata{Labels: p.Labels, Attributes: p.Attributes}
 		}
 	}
 	return rec
+}
+
+// planOf returns the attributes with the plan and the maintenance version of the row. A
+// plan that the catalog does not know under this GUID tells nothing.
+func (b *Broker) planOf(ctx context.Context, rec Record, row Row) Attributes {
+	a := rec.Attributes
+	if row.PlanGUID != "" && row.PlanGUID != b.planGUID(ctx, rec.Key.Client, a) {
+		plan, err := b.Catalogs.PlanOf(ctx, rec.Key.Client, row.PlanGUID)
+		if err == nil && plan.ServiceID == a.ServiceID && plan.PlanID != a.PlanID {
+			a.PlanID, a.PlanGUID, a.MaintenanceVersion = plan.PlanID, plan.PlanGUID, row.MaintenanceVersion
+		}
+	}
+	a.MaintenanceVersion = or(row.MaintenanceVersion, a.MaintenanceVersion)
+	return a
 }
 
 func (b *Broker) ended(ctx context.Context, rec Record, f lifecycle.Finished) {

@@ -10,8 +10,9 @@ import (
 
 // Audited counts what an audit saw.
 type Audited struct {
-	// Seen rows carry our marks. Removed ones belonged to operations that are over;
-	// Unknown ones have no record at all, and are only reported.
+	// Seen rows carry our marks. Removed ones belonged to operations that are over.
+	// Unknown ones have no record at all, or one that knows neither their operation nor
+	// their GUID; they are only reported.
 	Seen, Removed, Unknown int
 }
 
@@ -50,6 +51,11 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 	if err != nil {
 		return err
 	}
+	if l := rec.Lifecycle; !l.State.Busy() && !l.Owns(row.GUID) && !l.Knows(row.Operation) {
+		a.Unknown++
+		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks of an operation that the record does not know", row)
+		return nil
+	}
 	if !leftover(rec.Lifecycle, row) {
 		return nil
 	}
@@ -62,11 +68,10 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 	return nil
 }
 
-// leftover reports whether the row's operation is over and the row is not what the
-// record stands for. While an operation runs it looks after rows itself; a row of a
-// later operation than the record's says that the record was read too early.
+// leftover reports whether the row, which the record knows, is not what it stands for.
+// While an operation runs it looks after rows itself.
 func leftover(r lifecycle.Record, row Marked) bool {
-	if r.State.Busy() || row.Seq > r.Seq {
+	if r.State.Busy() {
 		return false
 	}
 	adopted := r.State.Living() && r.State != lifecycle.CreateFailed && r.CreateOp.ID == row.Operation

@@ -53,11 +53,15 @@ func TestAudit(t *testing.T) {
 			created := r.accepted(r.put())
 			r.step(created)
 		}, broker.Audited{Seen: 1}, 1},
-		"a row of a later operation than the record's is left alone": {func(r *rig) {
+		"a row of an operation that the record does not know is only reported": {func(r *rig) {
 			r.ready()
 			r.drive(r.accepted(r.remove()))
-			r.late("i", "create-later", 1<<40)
-		}, broker.Audited{Seen: 1}, 1},
+			r.late("i", "create-lost", 1)
+		}, broker.Audited{Seen: 1, Unknown: 1}, 1},
+		"so is one beside the living incarnation": {func(r *rig) {
+			r.ready()
+			r.lateIn(brokertest.OfferingPlain, brokertest.PlanPlain, "i", "create-lost", 1)
+		}, broker.Audited{Seen: 2, Unknown: 1}, 2},
 		"what no record knows is only reported": {func(r *rig) { r.late("unheard-of", "create-x", 1) }, broker.Audited{Seen: 1, Unknown: 1}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,9 @@ type Catalogs interface {
 	// catalog is known and has no such plan in such an offering; the error's text
 	// says which of the two is unknown. Another error: no catalog is known yet.
 	Plan(ctx context.Context, client, serviceID, planID string) (Plan, error)
+	// PlanOf returns the plan that has this GUID in Cloud Foundry; the errors are those of
+	// Plan.
+	PlanOf(ctx context.Context, client, planGUID string) (Plan, error)
 	// Ready reports whether Plan can answer for the client at once, from memory.
 	Ready(client string) bool
 }

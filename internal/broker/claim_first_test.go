@@ -224,6 +224,11 @@ func unknownCatalog(r *rig, c *tally) {
 	r.asked(c, "get:instance")
 }
 
+func (c away) PlanOf(context.Context, string, string) (broker.Plan, error) {
+	c.t.Error("the catalog is asked for")
+	return broker.Plan{}, broker.ErrNoCatalog
+}
+
 // rotationReads: a successor takes its predecessor's parameters from Cloud Foundry, which
 // a duplicate does not need.
 func rotationReads(r *rig, c *tally) {

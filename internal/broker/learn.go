@@ -44,6 +44,11 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.CallTimeout)
 	defer cancel()
+	if e.Do == lifecycle.Locate {
+		place, err := backend.Place(ctx)
+		t.Place = &place
+		return err
+	}
 	if e.Do == lifecycle.AskJob {
 		job, err := backend.Job(ctx, e.Job)
 		if err != nil && job.State != lifecycle.JobUnclear {

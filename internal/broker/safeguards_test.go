@@ -67,14 +67,14 @@ func safeguards() []safeguard {
 		{name: "next update waits for foreign open calls", test: nextUpdateWaits, without: [][]mutation{
 			one("lifecycle/update.go", "case foreignCall(r, t):", "case false:")}},
 		{name: "adoption by operation mark", test: adoptionByMark, options: hasty, without: [][]mutation{
-			one("lifecycle/create.go", "case row.Operation == r.Operation.ID:", "case row.Seq <= r.Operation.Seq:")}},
-		{name: "conditional write before DELETE and seq check", test: resumedDelete, without: [][]mutation{{
+			one("lifecycle/create.go", "case row.Marked && row.Operation == r.Operation.ID:", "case row.Marked && row.Seq <= r.Operation.Seq:")}},
+		{name: "conditional write before DELETE and known operations", test: resumedDelete, without: [][]mutation{{
 			{"lifecycle/tick.go", "Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove,", "Write: false, Outcome: Ongoing, Effect: Effect{Do: Remove,"},
-			{"lifecycle/delete.go", "row.Marked && row.Seq > r.Operation.Seq", "false"}}}},
+			{"lifecycle/delete.go", "row.Marked && r.Knows(row.Operation)", "row.Marked"}}}},
 		{name: "DELETE by the guid of the look-up", test: deleteByGUID, without: [][]mutation{
 			one("broker/send.go", "return backend.DeleteInstance(ctx, e.GUID)", "look, _ := backend.FindInstances(ctx, rec.Key.InstanceID)\n"+
 				"for _, row := range look.Rows {\ne.GUID = row.GUID\n}\nreturn backend.DeleteInstance(ctx, e.GUID)")}},
-		{name: "conditional report", test: conditionalReport, without: unconditional("broker/advance.go", "describe(settle(rec, d), d, t.Look)")},
+		{name: "conditional report", test: conditionalReport, without: unconditional("broker/advance.go", "b.describe(ctx, settle(rec, d), d, t.Look)")},
 		{name: "failed only when the job says so", test: failedByJob, without: [][]mutation{
 			one("lifecycle/create.go", "!finalFailure(job.State, row.Age, t.SettleAfter) || ", "")}},
 		{name: "delete failed only by the own job", test: deleteFailedByOwnJob, without: [][]mutation{
@@ -91,7 +91,7 @@ func safeguards() []safeguard {
 		{name: "failed unbinds without open POST", test: failedUnbindWithPost, options: hasty, without: [][]mutation{
 			one("lifecycle/delete.go", "waiting = waiting || b.OpenPost", "_ = b.OpenPost")}},
 		{name: "unmarked rows are not ours", test: strangersStay, without: [][]mutation{
-			one("lifecycle/delete.go", "case !row.Marked && (", "case false && (")}},
+			one("lifecycle/delete.go", "default: // safeguard: unmarked rows are not ours", "default:\no.ours = append(o.ours, row)")}},
 		{name: "refused waits for open calls", test: refusedWaits, without: [][]mutation{
 			one("lifecycle/create.go", "return failSettled(r, t, op.Refused, op.Code)", "return fail(r, t, op.Refused, op.Code)")}},
 		{name: "record read before a list", test: recordBeforeList, without: [][]mutation{

@@ -25,11 +25,10 @@ func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	return Step{Wait: t.Wait}, nil
 }
 
-// afterCall: a name that is taken is looked at once; a limiter is obeyed.
+// afterCall: a limiter is obeyed. A name that is taken, perhaps by what no look-up shows,
+// is asked for again at the usual pace.
 func (b *Broker) afterCall(rec Record, wait time.Duration, a Answer) time.Duration {
 	switch a.Reply {
-	case lifecycle.ReplyTaken:
-		return 0
 	case lifecycle.ReplyBusy, lifecycle.ReplyUnknown:
 		return b.spread(max(wait, a.RetryAfter), rec)
 	default:

@@ -100,6 +100,16 @@ func (c FakeCatalogs) Plan(_ context.Context, _, serviceID, planID string) (brok
 	return broker.Plan{}, fmt.Errorf("the offering %q with the plan %q: %w", serviceID, planID, broker.ErrUnknownPlan)
 }
 
+// PlanOf implements broker.Catalogs.
+func (c FakeCatalogs) PlanOf(_ context.Context, _, planGUID string) (broker.Plan, error) {
+	for _, p := range c {
+		if p.PlanGUID == planGUID {
+			return p, nil
+		}
+	}
+	return broker.Plan{}, fmt.Errorf("the plan with the GUID %q: %w", planGUID, broker.ErrUnknownPlan)
+}
+
 // Marketplace implements broker.Reader.
 func (c *FakeCloud) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	if err := c.enter(ctx); err != nil {

@@ -128,6 +128,23 @@ func (s *Service) Plan(ctx context.Context, client, serviceID, planID string) (b
 	return plan, nil
 }
 
+// PlanOf returns the plan that has this GUID in Cloud Foundry. It waits no more than
+// Document does; the errors are those of Plan.
+func (s *Service) PlanOf(ctx context.Context, client, planGUID string) (broker.Plan, error) {
+	known, err := s.known(ctx, client)
+	if err != nil {
+		return broker.Plan{}, err
+	}
+	for _, plans := range known.plans {
+		for _, plan := range plans {
+			if plan.PlanGUID == planGUID {
+				return plan, nil
+			}
+		}
+	}
+	return broker.Plan{}, fmt.Errorf("no plan has the GUID %q in Cloud Foundry: %w", planGUID, broker.ErrUnknownPlan)
+}
+
 // Ready reports whether a catalog of the client is in memory. It never waits.
 func (s *Service) Ready(client string) bool {
 	sh := s.shelves[client]

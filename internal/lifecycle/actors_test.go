@@ -192,7 +192,7 @@ func (k *driver) decide() {
 }
 
 func asks(do lc.Do) bool {
-	return do == lc.ReadInstance || do == lc.ListBindings || do == lc.Find || do == lc.FindGUID || do == lc.AskJob
+	return do == lc.ReadInstance || do == lc.ListBindings || do == lc.Find || do == lc.FindGUID || do == lc.AskJob || do == lc.Locate
 }
 
 func (k *driver) learn(e lc.Effect) {
@@ -209,6 +209,8 @@ func (k *driver) learn(e lc.Effect) {
 		k.tick.Instance = &v
 	case lc.ListBindings:
 		k.tick.BindingsKnown, k.tick.Bindings = true, w.bindingViews(k.tick.Read)
+	case lc.Locate:
+		k.tick.Place = &lc.Place{}
 	case lc.AskJob:
 		sight := w.cloud.job(e.Job)
 		k.tick.Job = &sight
@@ -216,7 +218,7 @@ func (k *driver) learn(e lc.Effect) {
 		l := w.cloud.lookGUID(e.GUID)
 		k.tick.Look = &l
 	default:
-		l := w.cloud.look(k.item.id, e.GUID)
+		l := w.cloud.look(k.item.id, e.GUID, e.GUIDs)
 		k.tick.Look = &l
 	}
 	k.decide()

@@ -19,10 +19,10 @@ func tickBind(r Record, t Tick) Decision {
 		r.InstanceGUID = t.Instance.CFGUID // written with the open call, never later
 	}
 	if firstCall(r) {
-		return call(r, t, Create, Post)
+		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID})
+		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.Rows()})
 	}
 	return judgeCreate(r, t)
 }
@@ -45,16 +45,16 @@ func tickUnbind(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID})
+		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.Rows()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {
-	case rows.newer > 0:
-		return stale(r)
 	case len(rows.ours) > 0:
 		return removeRows(r, t, rows.ours)
 	case r.HasOpen(Create, t.Read) && !Orphaned(r, *t.Instance): // safeguard: delete waits for open POSTs
 		return wait(r, t)
+	case rows.unknown > 0:
+		return failSettled(r, t, unknownRow(r.Kind), "")
 	default:
 		return gone(r, t)
 	}

@@ -9,6 +9,7 @@ import (
 // under is the tick with the instance in another state.
 func under(t lc.Tick, v lc.InstanceView) lc.Tick {
 	t.Instance = &v
+	t.Place = &lc.Place{}
 	return t
 }
 
@@ -51,6 +52,7 @@ func TestBind(t *testing.T) {
 		"held: a removal is waited for":         {both(accepted, held, refused, cleaned), withJob(seen(failed), inState(lc.JobProcessing)), waits(c)},
 		"held: a removal that is unknown again": {both(accepted, held, refused), seen(failed), clean},
 		"held: a removal that failed is no key": {both(accepted, held, refused, cleaned), withJob(seen(mine(lc.Delete, lc.LastFailed)), job), clean},
+		"held: made after all, is no key":       {both(accepted, held, refused, cleaned), withJob(seen(ok), inState(lc.JobComplete)), clean},
 		"held: none left fails":                 {both(accepted, held, refused), seen(), ends(lc.CreateFailed)},
 		"stranger's key fails":                  {as, seen(lc.Row{GUID: "theirs"}), ends(lc.CreateFailed)},
 	})
@@ -61,8 +63,10 @@ func TestBindRecordsItsInstance(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Binding, lc.Creating)
 	r.InstanceGUID, r.Operation.Fresh = "", true
-	d, err := lc.Next(r, under(bare(), instance(lc.Ready)))
-	if err != nil || !d.Write || d.Effect.Do != lc.Post || d.Record.InstanceGUID != "parent" {
+	tick := under(bare(), instance(lc.Ready))
+	tick.Place = &lc.Place{API: "https://api.example", OrgGUID: "org"}
+	d, err := lc.Next(r, tick)
+	if err != nil || !d.Write || d.Effect.Do != lc.Post || d.Record.InstanceGUID != "parent" || d.Record.Place != *tick.Place {
 		t.Errorf("%+v, %v", d, err)
 	}
 }

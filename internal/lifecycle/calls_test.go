@@ -45,7 +45,7 @@ func (c *cloud) post(m *message) lc.Answer {
 		c.drop(old)
 	}
 	r := c.add(m.name, m.parent)
-	r.Marked, r.Operation, r.Seq, r.plan = true, m.operation, m.seq, m.plan
+	r.Marked, r.Operation, r.Seq, r.plan, r.item = true, m.operation, m.seq, m.plan, m.item
 	c.set(r, lc.Create, lc.LastInitial)
 	w.law(lawUnknown, !w.failedForGood(m.operation), "a POST of %s took effect after it was reported as failed", m.operation)
 	return c.accept(r, lc.Create, m)

@@ -71,8 +71,9 @@ func stored(kind lc.Kind, state lc.State) lc.Record {
 	if state != lc.Creating && state != lc.CreateFailed {
 		r.CFGUID = "guid"
 	}
+	r.Finished = []lc.Finished{{ID: "theirs", Verb: lc.Create, Ended: noon().Add(-time.Hour)}}
 	if !state.Busy() {
-		r.Finished = []lc.Finished{{ID: "mine", Verb: verbs[state], Succeeded: state == lc.Ready || state == lc.Gone, Ended: noon()}}
+		r.Finished = append(r.Finished, lc.Finished{ID: "mine", Verb: verbs[state], Succeeded: state == lc.Ready || state == lc.Gone, Ended: noon()})
 	}
 	if kind == lc.Binding {
 		r.InstanceCreateOp, r.InstanceGUID = "incarnation", "parent"

@@ -26,6 +26,7 @@ func claim(r Record, effective State, q Request) Record {
 	case PUT:
 		n.State, n.Operation.Verb = Creating, Create
 		n.Operation.Fresh = !r.State.Living()
+		n.inherit(r, effective)
 		n.CreateOp, n.CFGUID = Reference{ID: q.Claim.ID, Seq: n.Seq}, ""
 		n.InstanceCreateOp, n.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
 		if effective == Gone && r.State.Living() {
@@ -37,6 +38,16 @@ func claim(r Record, effective State, q Request) Record {
 		n.State, n.Operation.Verb = Deleting, Delete
 	}
 	return n
+}
+
+// inherit keeps what a new incarnation has to know of the rows of the last one: after a
+// failed create some may be left; of what is gone, or went with its instance, none are.
+func (r *Record) inherit(last Record, effective State) {
+	if effective.Living() {
+		r.remember(last.CFGUID)
+		return
+	}
+	r.GUIDs, r.Place = nil, Place{}
 }
 
 // bury notes a 410: life moves, so that a PUT that read "absent" before cannot

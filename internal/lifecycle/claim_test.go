@@ -187,6 +187,7 @@ func TestGhost(t *testing.T) {
 func TestResultsAreForgottenOldestFirst(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Creating)
+	r.Finished = nil
 	for i := range lc.FinishedLimit {
 		r.Finished = append(r.Finished, lc.Finished{ID: fmt.Sprint("old-", i)})
 	}

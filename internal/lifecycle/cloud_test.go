@@ -21,6 +21,7 @@ type cloud struct {
 type row struct {
 	lc.Row
 	name, parent, plan string
+	item               string // the record that it was made for, whatever it is called; empty for a stranger's
 	changed            time.Time
 	made               int
 }
@@ -76,11 +77,11 @@ func (c *cloud) named(name, parent string) *row {
 	return c.rows[i]
 }
 
-// look is what a look-up by name sees now.
-func (c *cloud) look(name, parent string) lc.Look {
+// look is what a look-up by name and GUIDs sees now.
+func (c *cloud) look(name, parent string, guids []string) lc.Look {
 	l := lc.Look{Began: c.world.now}
 	for _, r := range c.rows {
-		if r.name == name && r.parent == parent {
+		if r.parent == parent && (r.name == name || slices.Contains(guids, r.GUID)) {
 			l.Rows = append(l.Rows, c.shown(r))
 		}
 	}
@@ -104,7 +105,7 @@ func (c *cloud) shown(r *row) lc.Row {
 func (c *cloud) job(id string) lc.JobSight {
 	for _, j := range c.jobs {
 		if j.id == id && !j.forgotten {
-			return lc.JobSight{State: j.state, BrokersWord: j.word, Description: "the backing broker says no"}
+			return lc.JobSight{State: j.state, BrokersWord: j.word, Description: "the backing broker says no", GUID: j.guid}
 		}
 	}
 	return lc.JobSight{State: lc.JobLost}
@@ -128,6 +129,18 @@ func (c *cloud) stranger(name, parent string) {
 	c.world.say("somebody else makes a row named %s: %s", name, r.GUID)
 	if parent == "" {
 		c.ever++
+	}
+}
+
+// rename is a hand that gives a row which its record knows another name, or its name back.
+func (c *cloud) rename(i *item, r *row) {
+	name := fmt.Sprintf("renamed-%d", c.world.number())
+	if r.name != i.id {
+		name = i.id
+	}
+	if i.record.Owns(r.GUID) && c.named(name, r.parent) == nil {
+		r.name, i.renamed = name, true
+		c.world.say("somebody renames %s: %s", r.GUID, name)
 	}
 }
 

@@ -5,32 +5,67 @@ import "time"
 // tickCreate drives the create of an instance (protocol.md 4).
 func tickCreate(r Record, t Tick) Decision {
 	if firstCall(r) {
-		return call(r, t, Create, Post)
+		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find})
+		return need(r, Effect{Do: Find, GUIDs: r.Rows()})
 	}
 	return judgeCreate(r, t)
 }
 
-// firstCall reports whether the POST may go without a look-up (protocol.md 3.8).
-func firstCall(r Record) bool { return r.Operation.Fresh && r.Operation.Calls == 0 }
+// first is the POST that goes without a look-up, once it is known where it goes.
+func first(r Record, t Tick) Decision {
+	if t.Place == nil {
+		return need(r, Effect{Do: Locate})
+	}
+	return call(r, t, Create, Post)
+}
+
+// firstCall reports whether the POST may go without a look-up (protocol.md 3.8): not
+// where GUIDs are known, whose rows have to be looked at before.
+func firstCall(r Record) bool {
+	return r.Operation.Fresh && r.Operation.Calls == 0 && len(r.GUIDs) == 0
+}
 
 // judgeCreate decides on what the look-up of a create or bind saw.
 func judgeCreate(r Record, t Tick) Decision {
 	rows := sort(r, t.Look.Rows)
 	switch {
-	case rows.newer > 0:
-		return stale(r) // a later operation owns the name
+	case rows.mine != nil && r.Operation.Cleanup.GUID == rows.mine.GUID:
+		// Safeguard: what this operation has begun to remove is never adopted, whatever its row says.
+		return removeLeftover(r, t, rows.mine.GUID)
+	case len(rows.leftovers) > 0:
+		return removeLeftover(r.seen(rows.mine), t, rows.leftovers[0].GUID)
+	case rows.unknown > 0:
+		return failSettled(r.seen(rows.mine), t, unknownRow(r.Kind), "")
 	case rows.strangers > 0 && rows.mine == nil:
 		return failSettled(r, t, "The name is in use in Cloud Foundry by something that this broker did not make. "+
 			"Ask the operator to rename or remove it.", "")
-	case len(rows.older) > 0:
-		return removeLeftover(r, t, rows.older[0].GUID)
 	case rows.mine == nil:
 		return judgeAbsence(r, t)
 	}
-	return judgeMine(r, t, *rows.mine)
+	return noting(r, *rows.mine, func(r Record) Decision { return judgeMine(r, t, *rows.mine) })
+}
+
+// unknownRow is what a create or delete says that meets something which bears our marks
+// and which the record does not know.
+func unknownRow(kind Kind) string {
+	return "Cloud Foundry has a service " + string(kind) + " of this id that was made by an operation which the broker's store does not " +
+		"know, perhaps because the store was restored from an older copy. Nothing was removed. " +
+		"Ask the operator of the broker to adopt it or to remove it."
+}
+
+// noting records the GUID of the row that judge decides on. The first sight of a row is
+// worth a write of its own: from then on it is found whatever it is called.
+func noting(r Record, row Row, judge func(Record) Decision) Decision {
+	if r.Owns(row.GUID) {
+		return judge(r)
+	}
+	n := r.Clone()
+	n.remember(row.GUID)
+	d := judge(n)
+	d.Write = d.Write || d.Effect.Do == Wait
+	return d
 }
 
 // judgeAbsence: nothing of ours is there. A POST that was accepted must have
@@ -40,12 +75,26 @@ func judgeAbsence(r Record, t Tick) Decision {
 	switch {
 	case op.Refused != "":
 		return failSettled(r, t, op.Refused, op.Code)
+	case op.Job != "" && t.Job == nil:
+		return need(r, Effect{Do: AskJob, Job: op.Job}) // it may name the row, which may have another name by now
+	case t.Job != nil && t.Job.GUID != "" && !r.Owns(t.Job.GUID):
+		n := r.Clone()
+		n.remember(t.Job.GUID)
+		d := wait(n, t)
+		d.Write = true
+		return d
+	case op.Taken >= takenLimit:
+		return failSettled(r, t, "The name is taken in Cloud Foundry by something that the broker cannot see, such as an instance that is "+
+			"shared into the space, or one whose name differs only in its case. Ask the operator to rename or remove it.", "")
 	case op.Job != "" || op.Made:
 		return failSettled(r, t, "It vanished from Cloud Foundry while it was being created. Delete it and try again.", "")
 	default:
 		return call(r, t, Create, Post)
 	}
 }
+
+// takenLimit is how often Cloud Foundry may answer "taken" where nothing can be seen.
+const takenLimit = 3
 
 func judgeMine(r Record, t Tick, row Row) Decision {
 	last := row.Last
@@ -121,36 +170,65 @@ func removeLeftover(r Record, t Tick, guid string) Decision {
 		}
 	}
 	n := r.Clone()
+	n.remember(guid)
+	n.settleIn(t)
 	n.Operation.Cleanup = Cleanup{GUID: guid}
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
 	n.Operation.Due = due(t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: RemoveLeftover, GUID: guid}}
 }
 
-// sorted are the rows of a look-up, by whose they are.
+// sorted are the rows of a look-up of a create or bind, by whose they are.
 type sorted struct {
-	mine             *Row
-	older            []Row
-	newer, strangers int
+	// mine bears this operation's mark: only such a row is ever adopted.
+	mine *Row
+	// leftovers are ours and not to stay.
+	leftovers []Row
+	// unknown ones bear our marks, of an operation that the record does not know.
+	unknown, strangers int
 }
 
-// sort tells the rows apart by their marks. Only a row that carries this
-// operation's mark is ever adopted.
+// sort tells the rows apart by their marks and by the GUIDs that the record knows.
 func sort(r Record, rows []Row) sorted {
 	var s sorted
 	for _, row := range rows {
 		switch {
-		case !row.Marked:
-			s.strangers++
-		case row.Operation == r.Operation.ID: // safeguard: adoption by operation mark
-			s.mine = &row
-		case row.Seq > r.Operation.Seq:
-			s.newer++
+		case row.Marked && row.Operation == r.Operation.ID: // safeguard: adoption by operation mark
+			s.keep(r, row)
+		case r.Owns(row.GUID), row.Marked && r.Knows(row.Operation): // safeguard: no leftover that the record does not know
+			s.leftovers = append(s.leftovers, row)
+		case row.Marked:
+			s.unknown++
 		default:
-			s.older = append(s.older, row)
+			s.strangers++
 		}
 	}
 	return s
+}
+
+// keep takes one row of this operation: the recorded one, else the first. Another one,
+// which a POST has made after the first was renamed, is a leftover.
+func (s *sorted) keep(r Record, row Row) {
+	switch {
+	case s.mine == nil:
+		s.mine = &row
+	case row.GUID == s.mine.GUID: // pages that overlap show a row twice
+	case r.Owns(row.GUID) && !r.Owns(s.mine.GUID):
+		s.leftovers = append(s.leftovers, *s.mine)
+		s.mine = &row
+	default:
+		s.leftovers = append(s.leftovers, row)
+	}
+}
+
+// seen returns the record with the GUID of a row that stays; row may be nil.
+func (r Record) seen(row *Row) Record {
+	if row == nil || r.Owns(row.GUID) {
+		return r
+	}
+	n := r.Clone()
+	n.remember(row.GUID)
+	return n
 }
 
 func firstOf(texts ...string) string {

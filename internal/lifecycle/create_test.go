@@ -1,6 +1,8 @@
 package lifecycle_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,14 +23,28 @@ func TestCreate(t *testing.T) {
 	fresh := func(r *lc.Record) { r.Operation.Fresh = true }
 	tried := func(r *lc.Record) { r.Operation.Calls = 1 }
 	cleaning := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "other", Job: "job"} }
+	second := ok
+	second.GUID = "second"
+	taken := func(n int) func(*lc.Record) {
+		return func(r *lc.Record) { r.Operation.Taken, r.Operation.Calls = n, n }
+	}
+	cleansed := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid"} }
+	named := &lc.JobSight{State: lc.JobComplete, GUID: "guid"}
+	located := bare()
+	located.Place = &lc.Place{}
 	const c = lc.Creating
 	runTicks(t, stored(lc.Instance, c), map[string]tickTest{
-		"first call of a fresh claim is sent without a look-up": {fresh, bare(), does(c, lc.Post, "")},
+		"first call of a fresh claim asks where it goes":        {fresh, bare(), does(c, lc.Locate, "")},
+		"first call of a fresh claim is sent without a look-up": {fresh, located, does(c, lc.Post, "")},
+		"first call looks where GUIDs are known":                {both(fresh, owning("other")), located, does(c, lc.Find, "")},
 		"second call looks first":                               {both(fresh, tried), bare(), does(c, lc.Find, "")},
 		"claim over a living record looks first":                {as, bare(), does(c, lc.Find, "")},
 
-		"none and accepted vanished":                 {accepted, seen(), ends(lc.CreateFailed)},
-		"none and accepted waits for an open call":   {both(accepted, opened(lc.Create, 90)), seen(), waits(c)},
+		"none and accepted asks its job for the row": {accepted, seen(), asksJob(c)},
+		"none and accepted looks for what it names":  {accepted, withJob(seen(), named), waits(c)},
+		"none and accepted vanished":                 {accepted, withJob(seen(), inState(lc.JobComplete)), ends(lc.CreateFailed)},
+		"none of that GUID either vanished":          {both(accepted, owning("guid")), withJob(seen(), named), ends(lc.CreateFailed)},
+		"none and accepted waits for an open call":   {both(accepted, opened(lc.Create, 90)), withJob(seen(), inState(lc.JobComplete)), waits(c)},
 		"none is posted":                             {as, seen(), does(c, lc.Post, "")},
 		"none is posted beside an open call":         {both(tried, opened(lc.Create, 100)), seen(), does(c, lc.Post, "")},
 		"older row is removed":                       {as, seen(foreign(99)), does(c, lc.RemoveLeftover, "other")},
@@ -38,7 +54,16 @@ func TestCreate(t *testing.T) {
 		"older row whose removal is unclear waits":   {cleaning, withJob(seen(foreign(99)), inState(lc.JobUnclear)), waits(c)},
 		"older row whose removal failed is removed again": {cleaning, withJob(seen(foreign(99)), inState(lc.JobFailed)),
 			does(c, lc.RemoveLeftover, "other")},
-		"newer row stops a stale actor": {as, seen(foreign(101)), waits(c)},
+		"row of an unknown operation fails":            {as, seen(unknown()), ends(lc.CreateFailed)},
+		"row of an unknown operation, open call waits": {opened(lc.Create, 100), seen(unknown()), waits(c)},
+		"row of a recorded GUID is a leftover":         {owning("other"), seen(unknown()), does(c, lc.RemoveLeftover, "other")},
+		"row of a recorded GUID without marks too":     {owning("theirs"), seen(stranger), does(c, lc.RemoveLeftover, "theirs")},
+		"row that it has begun to remove is not mine":  {cleansed, seen(ok), does(c, lc.RemoveLeftover, "guid")},
+		"of two rows of mine the other one goes":       {both(accepted, owning("guid")), seen(second, ok), does(c, lc.RemoveLeftover, "second")},
+		"mine seen twice is one":                       {accepted, seen(ok, ok), ends(lc.Ready)},
+		"none after taken is posted again":             {taken(2), seen(), does(c, lc.Post, "")},
+		"none after taken three times fails":           {taken(3), seen(), ends(lc.CreateFailed)},
+		"none after taken waits for an open call":      {both(taken(3), opened(lc.Create, 100)), seen(), waits(c)},
 
 		"mine initial waits":                   {accepted, seen(initial), waits(c)},
 		"mine in progress waits":               {accepted, seen(busy), waits(c)},
@@ -67,13 +92,117 @@ func TestCreate(t *testing.T) {
 		"none but refused fails":                       {refused, seen(), ends(lc.CreateFailed)},
 		"none but refused waits for an open call":      {both(refused, opened(lc.Create, 100)), seen(), waits(c)},
 		"several rows: the older goes first":           {accepted, seen(ok, foreign(99)), does(c, lc.RemoveLeftover, "other")},
-		"several rows: a newer one stops":              {accepted, seen(ok, foreign(101)), waits(c)},
+		"several rows: an unknown one fails":           {accepted, seen(ok, unknown()), ends(lc.CreateFailed)},
 		"unmarked row fails":                           {as, seen(stranger), ends(lc.CreateFailed)},
 		"unmarked row waits for an open call":          {opened(lc.Create, 90), seen(stranger), waits(c)},
 		"unmarked row beside mine does not matter":     {accepted, seen(stranger, ok), ends(lc.Ready)},
 		"unmarked row beside mine does not hurry":      {accepted, seen(stranger, busy), waits(c)},
 		"open call of a former update counts for fail": {both(refused, opened(lc.Update, 90)), seen(), waits(c)},
 	})
+}
+
+// owning is a record that knows the GUID of a row of its own.
+func owning(guid string) func(*lc.Record) {
+	return func(r *lc.Record) { r.GUIDs = append(r.GUIDs, guid) }
+}
+
+// TestGUIDsAreRecordedEarly: with the answer to the POST, by the first tick that sees the
+// row, and with each DELETE (protocol.md 1). A create over a failed one keeps them, and
+// nothing that is gone does.
+func TestGUIDsAreRecordedEarly(t *testing.T) {
+	t.Parallel()
+	creating, failed := stored(lc.Instance, lc.Creating), stored(lc.Instance, lc.CreateFailed)
+	failed.GUIDs, failed.CFGUID, failed.Place = []string{"first"}, "second", lc.Place{OrgGUID: "org"}
+	gone, ready := stored(lc.Instance, lc.Gone), stored(lc.Instance, lc.Ready)
+	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
+	answered, reply := sentOff(lc.Creating, lc.Post, lc.ReplyAccepted)
+	reply.Answer.GUID = "guid"
+	put := lc.Request{Method: lc.PUT, Same: true, Incomplete: true, Claim: lc.Claim{ID: "next", Now: noon()}}
+	for name, test := range map[string]struct {
+		r     lc.Record
+		e     lc.Event
+		guids []string
+		place lc.Place
+	}{
+		"the answer names it":      {answered, reply, []string{"guid"}, lc.Place{}},
+		"a tick sees it":           {creating, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
+		"a DELETE is sent":         {stored(lc.Instance, lc.Deleting), seen(foreign(90)), []string{"other"}, lc.Place{}},
+		"a create over a failed":   {failed, put, []string{"first", "second"}, lc.Place{OrgGUID: "org"}},
+		"a create over a tomb":     {gone, put, nil, lc.Place{}},
+		"a delete keeps what is":   {ready, lc.Request{Method: lc.DELETE, Incomplete: true, Claim: put.Claim}, nil, lc.Place{}},
+		"a delete that has ended":  {stored(lc.Instance, lc.Deleting), seen(), nil, lc.Place{}},
+		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
+		"a leftover that is found": {creating, seen(foreign(90), mine(lc.Create, lc.LastInProgress)), []string{"guid", "other"}, lc.Place{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := lc.Next(test.r, test.e)
+			if err != nil || !d.Write || !slices.Equal(d.Record.GUIDs, test.guids) || d.Record.Place != test.place {
+				t.Errorf("wrote %t, GUIDs %q, place %v, %v; want GUIDs %q, place %v", d.Write, d.Record.GUIDs, d.Record.Place, err, test.guids, test.place)
+			}
+		})
+	}
+}
+
+// TestGUIDsAreFew: a record stays small however often a create fails.
+func TestGUIDsAreFew(t *testing.T) {
+	t.Parallel()
+	r := stored(lc.Instance, lc.Creating)
+	for i := range 30 {
+		row := mine(lc.Create, lc.LastInProgress)
+		row.GUID = fmt.Sprint("guid-", i)
+		d, err := lc.Next(r, seen(row))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = d.Record
+	}
+	if n := len(r.GUIDs); n != 10 || r.GUIDs[9] != "guid-29" {
+		t.Errorf("%d GUIDs: %q", n, r.GUIDs)
+	}
+}
+
+// TestElsewhereNothingIsAbsent: a client that is pointed at another Cloud Foundry or org
+// than the one that the record's rows are in believes nothing that it sees there
+// (protocol.md 3.2).
+func TestElsewhereNothingIsAbsent(t *testing.T) {
+	t.Parallel()
+	here, there := lc.Place{API: "https://api.example", OrgGUID: "org"}, lc.Place{API: "https://api.example", OrgGUID: "another"}
+	fresh := func(r *lc.Record) { r.Operation.Fresh = true }
+	for name, test := range map[string]struct {
+		kind   lc.Kind
+		state  lc.State
+		change func(*lc.Record)
+		tick   lc.Tick
+	}{
+		"a delete":             {lc.Instance, lc.Deleting, as, seen()},
+		"an unbind":            {lc.Binding, lc.Deleting, as, seen()},
+		"a create":             {lc.Instance, lc.Creating, accepted, withJob(seen(), inState(lc.JobComplete))},
+		"a refused create":     {lc.Instance, lc.Creating, refused, seen()},
+		"a create's next POST": {lc.Instance, lc.Creating, as, seen()},
+		"a bind's first POST":  {lc.Binding, lc.Creating, fresh, under(bare(), instance(lc.Ready))},
+		"an update":            {lc.Instance, lc.Updating, as, seen()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := stored(test.kind, test.state)
+			test.change(&r)
+			r.Place = here
+			for place, waits := range map[lc.Place]bool{here: false, there: true} {
+				if test.tick.Look != nil {
+					look := *test.tick.Look
+					look.Place = place
+					test.tick.Look = &look
+				} else {
+					test.tick.Place = &place
+				}
+				d, err := lc.Next(r, test.tick)
+				if err != nil || (d.Effect.Do == lc.Wait) != waits {
+					t.Errorf("looking at %v: %s %s, %v; want it to wait: %t", place, d.Outcome, d.Effect.Do, err, waits)
+				}
+			}
+		})
+	}
 }
 
 func TestCreateSucceedsWithTheGUIDOfItsRow(t *testing.T) {

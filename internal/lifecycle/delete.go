@@ -8,14 +8,14 @@ func tickDelete(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find})
+		return need(r, Effect{Do: Find, GUIDs: r.Rows()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {
-	case rows.newer > 0:
-		return stale(r)
 	case len(rows.ours) == 0 && r.HasOpen(Create, t.Read): // safeguard: delete waits for open POSTs
 		return wait(r, t)
+	case len(rows.ours) == 0 && rows.unknown > 0:
+		return failSettled(r, t, unknownRow(r.Kind), "")
 	case len(rows.ours) == 0:
 		return gone(r, t)
 	}
@@ -32,7 +32,7 @@ func tickDelete(r Record, t Tick) Decision {
 // has not ended.
 func jobFirst(r Record, t Tick) (Decision, bool) {
 	op := r.Operation
-	if op.Job == "" || t.Look != nil {
+	if op.Job == "" || t.Look != nil || t.over {
 		return Decision{}, false
 	}
 	if t.Job == nil {
@@ -87,30 +87,39 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 	case !t.Job.State.Ended():
 		return wait(r, t)
 	case failed && t.Job.State == JobFailed && t.Job.BrokersWord: // safeguard: delete failed only by the own job
-		return fail(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
+		return deleteFailed(r, t, row)
 	default:
 		return deletion(r, t, row.GUID)
 	}
 }
 
-// ownedRows are the rows that a delete may remove.
-type ownedRows struct {
-	ours  []Row
-	newer int
+// deleteFailed reports that the backing broker refused, once no PATCH can move the plan of
+// what lives on any more.
+func deleteFailed(r Record, t Tick, row Row) Decision {
+	if r.HasOpen(Update, t.Read) {
+		return wait(r, t)
+	}
+	return fail(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
 }
 
-// owned leaves out what is somebody else's: rows without our marks, the recorded
-// GUID aside. A row with a higher seq says that this delete is stale.
+// ownedRows are the rows that a delete may remove, and how many bear our marks without
+// being known.
+type ownedRows struct {
+	ours    []Row
+	unknown int
+}
+
+// owned tells what is ours, by the recorded GUIDs or by the mark of an operation that the
+// record knows, from what is somebody else's: rows without our marks.
 func owned(r Record, rows []Row) ownedRows {
 	var o ownedRows
 	for _, row := range rows {
 		switch {
-		case !row.Marked && (row.GUID != r.CFGUID || r.CFGUID == ""): // safeguard: unmarked rows are not ours
-			continue
-		case row.Marked && row.Seq > r.Operation.Seq:
-			o.newer++
-		default:
+		case r.Owns(row.GUID), row.Marked && r.Knows(row.Operation):
 			o.ours = append(o.ours, row)
+		case row.Marked: // safeguard: what the store does not know is not removed
+			o.unknown++
+		default: // safeguard: unmarked rows are not ours
 		}
 	}
 	return o

@@ -13,6 +13,8 @@ func removals() map[string]tickTest {
 	row, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Delete, lc.LastFailed)
 	created := mine(lc.Create, lc.LastInProgress)
 	unmarked := lc.Row{GUID: "guid"}
+	updating := mine(lc.Update, lc.LastInProgress)
+	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	word := &lc.JobSight{State: lc.JobFailed, BrokersWord: true}
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
 	const d = lc.Deleting
@@ -34,7 +36,15 @@ func removals() map[string]tickTest {
 		"row is removed by its GUID":            {as, seen(row), remove},
 		"row being created is removed":          {as, seen(created), remove},
 		"row of a lower seq is removed":         {as, seen(foreign(90)), does(d, lc.Remove, "other")},
-		"row of a higher seq stops":             {as, seen(foreign(101)), waits(d)},
+		"row of an unknown operation fails":     {as, seen(unknown()), ends(lc.DeleteFailed)},
+		"deadline ends it":                      {overdue, seen(created), ends(lc.DeleteFailed)},
+		"deadline finds it gone":                {overdue, seen(), ends(lc.Gone)},
+		"deadline looks, whatever its job does": {both(accepted, overdue), seen(created), asksJob(d)},
+		"deadline waits for an update at work":  {overdue, seen(updating), waits(d)},
+		"unknown row after ours":                {as, seen(unknown(), row), remove},
+		"unknown row waits for an open POST":    {opened(lc.Create, 90), seen(unknown()), waits(d)},
+		"row of a recorded GUID":                {owning("other"), seen(unknown()), does(d, lc.Remove, "other")},
+		"delete failed waits for an open PATCH": {both(accepted, opened(lc.Update, 90)), withJob(seen(failed), word), waits(d)},
 		"row and own job processing waits":      {accepted, withJob(seen(row), inState(lc.JobProcessing)), waits(d)},
 		"row and own job ended removes again":   {accepted, withJob(seen(row), inState(lc.JobComplete)), remove},
 		"row and own job lost removes again":    {accepted, withJob(seen(row), inState(lc.JobLost)), remove},

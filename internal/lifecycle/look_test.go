@@ -16,7 +16,7 @@ func TestAnOlderLookEndsNothing(t *testing.T) {
 		"a delete":           {Kind: lc.Instance, State: lc.Deleting, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
 		"an unbind":          {Kind: lc.Binding, State: lc.Deleting, Seq: 100, InstanceGUID: "i", Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
 		"a refused create":   {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: refused},
-		"a vanished one too": {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, Job: "j", Calls: 1, Answered: 1}},
+		"a vanished one too": {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, Made: true, Calls: 1, Answered: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

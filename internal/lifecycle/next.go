@@ -73,7 +73,7 @@ type Effect struct {
 // Do is the kind of an effect.
 type Do string
 
-// The effects. Those up to AskJob bring knowledge that goes into the same tick.
+// The effects. Those up to Locate bring knowledge that goes into the same tick.
 const (
 	DoNothing      Do = ""
 	ReadInstance   Do = "read instance"
@@ -81,6 +81,7 @@ const (
 	Find           Do = "find by name"
 	FindGUID       Do = "find by guid"
 	AskJob         Do = "ask job"
+	Locate         Do = "find the org"
 	Post           Do = "POST"
 	Patch          Do = "PATCH"
 	Remove         Do = "DELETE"

@@ -94,12 +94,15 @@ func sights(kind lc.Kind) []sight {
 		{lc.Creating, "its row succeeded", seen(mine(lc.Create, lc.LastSucceeded)), as},
 		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), failedJob), accepted},
 		{lc.Creating, "refused for good", seen(), refused},
-		{lc.Creating, "vanished", seen(), vanished},
+		{lc.Creating, "vanished", withJob(seen(), inState(lc.JobComplete)), vanished},
 		{lc.Creating, "name in use by somebody else", seen(lc.Row{GUID: "theirs"}), as},
+		{lc.Creating, "made by an operation that the record does not know", seen(unknown()), as},
+		{lc.Creating, "name taken by what cannot be seen", seen(), func(r *lc.Record) { r.Operation.Taken = 3 }},
 		{lc.Creating, "deadline", seen(), overdue},
 		{lc.Deleting, "no row, no open POST", seen(), as},
 		{lc.Deleting, "the backing broker refused", withJob(seen(mine(lc.Delete, lc.LastFailed)), failedJob), accepted},
-		{lc.Deleting, "deadline", seen(), overdue},
+		{lc.Deleting, "made by an operation that the record does not know", seen(unknown()), as},
+		{lc.Deleting, "deadline", seen(mine(lc.Create, lc.LastInProgress)), overdue},
 	}
 	if kind == lc.Binding {
 		going := seen()

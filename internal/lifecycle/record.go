@@ -108,6 +108,8 @@ type Operation struct {
 	// Calls counts the open calls ever written, Answered those whose fate became known.
 	Calls    int `json:"calls,omitempty"`
 	Answered int `json:"answered,omitempty"`
+	// Taken counts the answers that the name is taken.
+	Taken int `json:"taken,omitempty"`
 	// Refused is why the POST or PATCH was refused for good; Code its OSB error word.
 	Refused string `json:"refused,omitempty"`
 	// Unusable: the refusal says that the instance is not there any more.
@@ -180,6 +182,45 @@ func (r Record) HasOpen(verb Verb, at time.Time) bool {
 	return slices.ContainsFunc(r.OpenCalls, func(c OpenCall) bool {
 		return (verb == "" || c.Verb == verb) && c.Until.After(at)
 	})
+}
+
+// guidLimit is how many GUIDs a record remembers, the one in use aside.
+const guidLimit = 10
+
+// Owns reports whether the row with this GUID was made by an operation of this record,
+// as far as it remembers.
+func (r Record) Owns(guid string) bool {
+	return guid != "" && (guid == r.CFGUID || slices.Contains(r.GUIDs, guid))
+}
+
+// Rows are the GUIDs that Owns reports, for a look-up.
+func (r Record) Rows() []string {
+	guids := slices.Clone(r.GUIDs)
+	if r.CFGUID != "" && !slices.Contains(guids, r.CFGUID) {
+		guids = append(guids, r.CFGUID)
+	}
+	return guids
+}
+
+// Knows reports whether the operation is, or was, one of this record, as far as it
+// remembers. Sequence numbers say nothing: a store that was restored gives them twice.
+func (r Record) Knows(operation string) bool {
+	if operation == r.Operation.ID || operation == r.CreateOp.ID {
+		return true
+	}
+	_, finished := r.Result(operation)
+	return finished
+}
+
+// remember notes a row as ours, in place, forgetting the oldest beyond the limit.
+func (r *Record) remember(guid string) {
+	if guid == "" || slices.Contains(r.GUIDs, guid) {
+		return
+	}
+	r.GUIDs = append(r.GUIDs, guid)
+	if over := len(r.GUIDs) - guidLimit; over > 0 {
+		r.GUIDs = slices.Clone(r.GUIDs[over:])
+	}
 }
 
 // Clone returns a copy that shares nothing with r.

@@ -47,6 +47,9 @@ func replied(r Record, e Replied) Decision {
 		d.Record.Operation.Answered++
 	}
 	d.Settled = e.Call != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
+	if e.Do == Post {
+		d.Record.remember(e.Answer.GUID)
+	}
 	note(&d.Record.Operation, e)
 	return d
 }
@@ -63,6 +66,8 @@ func note(op *Operation, e Replied) {
 	default:
 	}
 	switch e.Answer.Reply {
+	case ReplyTaken:
+		op.Taken++
 	case ReplyAccepted:
 		op.Job = e.Answer.Job
 		op.JobGUID = e.GUID
@@ -76,7 +81,7 @@ func note(op *Operation, e Replied) {
 			op.Unusable = true
 			op.Refused = "The service instance does not exist in Cloud Foundry, or its create failed there. Delete it and create it again."
 		}
-	default: // taken, busy, done: the next look-up tells
+	default: // busy: the next look-up tells
 	}
 }
 

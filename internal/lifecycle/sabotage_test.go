@@ -142,7 +142,14 @@ func safeguards() map[string]sabotage {
 		"a stranger is adopted": {next: onRows(lc.Create, func(r lc.Record, row *lc.Row) {
 			row.Marked, row.Operation = true, r.Operation.ID
 		}), laws: []string{lawTwice}},
-		"a stranger is deleted": {next: onRows(lc.Delete, func(_ lc.Record, row *lc.Row) { row.Marked = true }), laws: []string{lawTwice}},
+		"a stranger is deleted": {next: onRows(lc.Delete, func(r lc.Record, row *lc.Row) {
+			if !row.Marked {
+				row.Marked, row.Operation = true, r.Operation.ID
+			}
+		}), laws: []string{lawTwice}},
+		"a look-up asks for the name alone": {next: onDecision(func(_ lc.Record, _ lc.Event, d *lc.Decision) {
+			d.Effect.GUIDs = nil
+		}), laws: []string{lawGone, lawUnknown, lawTwice, lawEnds}},
 		"a failed row is believed without its job": {next: onTick(lc.Create, func(_ lc.Record, t *lc.Tick) {
 			t.Job = &lc.JobSight{State: lc.JobFailed}
 		}), laws: []string{lawUnknown}},

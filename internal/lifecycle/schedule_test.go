@@ -103,9 +103,10 @@ func (w *world) janitor() {
 	}
 }
 
-// mishap is a death, a clean-up that is wrong, a job forgotten, or somebody else.
+// mishap is a death, a clean-up that is wrong, a job forgotten, somebody else, or a hand
+// that renames.
 func (w *world) mishap() {
-	switch w.chance.pick(6) {
+	switch w.chance.pick(7) {
 	case 0, 1:
 		if live := w.live(); len(live) > 0 {
 			a := live[w.chance.pick(len(live))]
@@ -128,6 +129,12 @@ func (w *world) mishap() {
 	case 5:
 		if r := w.cloud.named("instance", ""); r != nil && w.bindings && oneIn(w.chance, 4) {
 			w.cloud.stranger("binding", r.GUID)
+		}
+	case 6:
+		if len(w.cloud.rows) > 0 {
+			if r := w.cloud.rows[w.chance.pick(len(w.cloud.rows))]; r.item != "" {
+				w.cloud.rename(w.items[r.item], r)
+			}
 		}
 	}
 }

@@ -42,6 +42,37 @@ type Tick struct {
 	BindingsKnown bool
 	Look          *Look
 	Job           *JobSight
+	// Place is where the next call would go, when no look-up has told.
+	Place *Place
+
+	// over: the deadline has passed.
+	over bool
+}
+
+// elsewhere reports whether what was seen, or would be called, is another Cloud Foundry or
+// org than the one that the record's rows are in: its absences mean nothing.
+func (t Tick) elsewhere(r Record) bool {
+	at := t.at()
+	return at != (Place{}) && r.Place != (Place{}) && at != r.Place
+}
+
+// at is where this tick looks and calls; zero when it did not have to know.
+func (t Tick) at() Place {
+	switch {
+	case t.Look != nil:
+		return t.Look.Place
+	case t.Place != nil:
+		return *t.Place
+	default:
+		return Place{}
+	}
+}
+
+// settleIn notes, in place, where the rows of the record are, once that is known.
+func (r *Record) settleIn(t Tick) {
+	if r.Place == (Place{}) {
+		r.Place = t.at()
+	}
 }
 
 const instanceGone = "The service instance is being deleted or does not exist any more. Create the binding again once there is an instance."
@@ -56,14 +87,46 @@ func tick(r Record, t Tick) Decision {
 	if !r.Running(t.Operation) {
 		return Decision{Record: r, Outcome: Stopped}
 	}
-	if !t.Now.Before(r.Operation.Deadline) {
-		return fail(r, t, overtime(r.Operation), "")
-	}
-	if t.leasedByOther(r.Operation.Lease) {
+	t.over = !t.Now.Before(r.Operation.Deadline)
+	if !t.over && t.leasedByOther(r.Operation.Lease) {
 		return need(r, Effect{Do: Wait}) // no write: it would make the holder lose its note of the answer
 	}
+	d := drive(r, t)
+	if t.over {
+		return lastLook(r, t, d)
+	}
+	return d
+}
+
+// lastLook is what a tick past the deadline makes of its decision: what it has seen may
+// end the operation, but nothing more is sent, and nothing more is waited for. A PATCH
+// that may still move the plan is, for as long as a call may take to settle: what lives
+// on is then described by what it is (protocol.md 9).
+func lastLook(r Record, t Tick, d Decision) Decision {
+	switch d.Effect.Do {
+	case ReadInstance, ListBindings, Find, FindGUID, AskJob, Locate:
+		return d
+	default:
+	}
+	patching := r.HasOpen(Update, t.Read) || t.Look != nil && slices.ContainsFunc(t.Look.Rows, func(row Row) bool {
+		return r.Owns(row.GUID) && row.Last.Verb == Update && busy(row)
+	})
+	switch {
+	case d.Ended != nil:
+		return d
+	case r.Operation.Verb != Create && patching && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
+		return wait(r, t)
+	default:
+		return fail(r, t, overtime(r.Operation), "")
+	}
+}
+
+// drive decides by the kind of the operation.
+func drive(r Record, t Tick) Decision {
 	switch {
 	case t.Blind:
+		return wait(r, t)
+	case t.elsewhere(r):
 		return wait(r, t)
 	case r.Operation.Verb == Update:
 		return tickUpdate(r, t)
@@ -92,12 +155,6 @@ func need(r Record, e Effect) Decision {
 	return Decision{Record: r, Outcome: Ongoing, Effect: e}
 }
 
-// stale does nothing: a row of a later operation says that the record, too, has
-// moved on since it was read.
-func stale(r Record) Decision {
-	return Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
-}
-
 // wait changes nothing but the time at which the operation counts as overdue, and
 // that only when it comes near: a tick that learned nothing costs no write.
 func wait(r Record, t Tick) Decision {
@@ -123,6 +180,7 @@ func end(r Record, t Tick, state State, f Finished) Decision {
 	n.State = state
 	n.Operation.Lease, n.Operation.Cleanup = Lease{}, Cleanup{}
 	n.OpenCalls = t.unexpired(n.OpenCalls)
+	n.settleIn(t)
 	n = n.finish(f, t.Now)
 	return Decision{Record: n, Write: true, Outcome: Ended, Ended: &f, Settled: true}
 }
@@ -147,6 +205,7 @@ func (d Decision) judged(as Finished) Decision {
 func succeed(r Record, t Tick, guid string) Decision {
 	d := end(r, t, Ready, Finished{Succeeded: true})
 	d.Record.CFGUID = guid
+	d.Record.remember(guid)
 	return d
 }
 
@@ -165,6 +224,7 @@ func gone(r Record, t Tick) Decision {
 	}
 	d := end(r, t, Gone, Finished{Succeeded: true})
 	d.Record.Life++
+	d.Record.GUIDs = nil // each was looked for, and is no more
 	d.Record.ExpiresAt = t.Now.Add(t.Keep)
 	return d
 }
@@ -188,6 +248,7 @@ func (t Tick) fresh() bool { return t.Look == nil || !t.Look.Began.Before(t.Read
 // call is the intent to POST or PATCH: the open call is stored before it is sent.
 func call(r Record, t Tick, verb Verb, do Do) Decision {
 	n := r.Clone()
+	n.settleIn(t)
 	n.LastCall++
 	n.OpenCalls = append(t.unexpired(n.OpenCalls), OpenCall{
 		N: n.LastCall, Seq: r.Operation.Seq, Verb: verb, Until: t.Now.Add(t.SettleAfter),
@@ -202,6 +263,8 @@ func call(r Record, t Tick, verb Verb, do Do) Decision {
 // The write proves that the record has not moved since it was read.
 func deletion(r Record, t Tick, guid string) Decision {
 	n := r.Clone()
+	n.settleIn(t)
+	n.remember(guid)
 	n.Operation.Job, n.Operation.JobGUID = "", guid
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
 	n.Operation.Due = due(t.Now, t.Wait)

@@ -14,9 +14,16 @@ func mine(verb lc.Verb, state lc.LastState) lc.Row {
 	return lc.Row{GUID: "guid", Marked: true, Operation: "mine", Seq: 100, Last: lc.LastOperation{Verb: verb, State: state}}
 }
 
-// foreign is a row that another operation made.
+// foreign is a row that another operation of the record made.
 func foreign(seq int64) lc.Row {
 	return lc.Row{GUID: "other", Marked: true, Operation: "theirs", Seq: seq, Last: lc.LastOperation{Verb: lc.Create, State: lc.LastSucceeded}}
+}
+
+// unknown is a row with our marks whose operation the record does not know.
+func unknown() lc.Row {
+	row := foreign(90)
+	row.Operation = "lost"
+	return row
 }
 
 // bare is a tick at noon that has learned nothing.
@@ -129,7 +136,7 @@ func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
 		if !d.Write {
 			t.Errorf("%s without a write", d.Effect.Do)
 		}
-	case lc.ReadInstance, lc.ListBindings, lc.Find, lc.FindGUID, lc.AskJob:
+	case lc.ReadInstance, lc.ListBindings, lc.Find, lc.FindGUID, lc.AskJob, lc.Locate:
 		if d.Write {
 			t.Errorf("%s writes", d.Effect.Do)
 		}
@@ -154,13 +161,21 @@ func TestTick(t *testing.T) {
 	}
 	own := bare()
 	own.Operation = "older"
+	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
+	blind := bare()
+	blind.Blind = true
 	dead := seen()
 	dead.Alive = "driver"
 	runTicks(t, stored(lc.Instance, lc.Creating), map[string]tickTest{
 		"operation not current stops":        {as, own, got{Outcome: lc.Stopped, State: lc.Creating}},
 		"ended operation stops":              {func(r *lc.Record) { r.State = lc.Ready }, bare(), got{Outcome: lc.Stopped, State: lc.Ready}},
-		"deadline ends it":                   {func(r *lc.Record) { r.Operation.Deadline = noon() }, bare(), ends(lc.CreateFailed)},
-		"deadline ends it over an open call": {both(opened(lc.Create, 100), func(r *lc.Record) { r.Operation.Deadline = noon() }), bare(), ends(lc.CreateFailed)},
+		"deadline looks once more":           {overdue, bare(), does(lc.Creating, lc.Find, "")},
+		"deadline ends it":                   {overdue, seen(), ends(lc.CreateFailed)},
+		"deadline ends it blindly":           {overdue, blind, ends(lc.CreateFailed)},
+		"deadline ends it over an open call": {both(opened(lc.Create, 100), overdue), seen(), ends(lc.CreateFailed)},
+		"deadline ends it over a lease":      {both(lease(time.Second), overdue), seen(), ends(lc.CreateFailed)},
+		"deadline finds it made":             {overdue, seen(mine(lc.Create, lc.LastSucceeded)), ends(lc.Ready)},
+		"deadline finds it in progress":      {overdue, seen(mine(lc.Create, lc.LastInProgress)), ends(lc.CreateFailed)},
 		"lease of another waits":             {lease(time.Second), seen(), waits(lc.Creating)},
 		"lease that is over does not":        {lease(0), seen(), does(lc.Creating, lc.Post, "")},
 		"lease of the dead does not":         {lease(time.Second), dead, does(lc.Creating, lc.Post, "")},
@@ -183,7 +198,7 @@ func TestDeadlineKeepsOpenCalls(t *testing.T) {
 	r := stored(lc.Instance, lc.Creating)
 	r.Operation.Deadline = noon()
 	r.OpenCalls = []lc.OpenCall{{N: 1, Seq: 100, Verb: lc.Create, Until: noon()}, {N: 2, Seq: 100, Verb: lc.Create, Until: noon().Add(1)}}
-	d, err := lc.Next(r, bare())
+	d, err := lc.Next(r, seen())
 	if diff := cmp.Diff(r.OpenCalls[1:], d.Record.OpenCalls); err != nil || diff != "" {
 		t.Errorf("open calls (-want +got), %v:\n%s", err, diff)
 	}

@@ -31,9 +31,11 @@ func tickUpdate(r Record, t Tick) Decision {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
 	switch {
-	case t.Job != nil && t.Job.State == JobFailed:
+	// Safeguard: over a row that is being updated the job's failure counts only when no other
+	// PATCH of this operation can be the one that is being carried out (protocol.md 5).
+	case t.Job != nil && t.Job.State == JobFailed && (op.Calls == 1 || !busy(row)):
 		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
-	case op.Refused != "":
+	case op.Refused != "" && !busy(row): // and a refusal never does
 		return failSettled(r, t, op.Refused, op.Code).judged(Finished{Final: true, Unusable: op.Unusable})
 	case busy(row):
 		return wait(r, t)

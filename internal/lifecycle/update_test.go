@@ -19,6 +19,10 @@ func TestUpdate(t *testing.T) {
 	calls := func(n, answered int) func(*lc.Record) {
 		return func(r *lc.Record) { r.Operation.Calls, r.Operation.Answered = n, answered }
 	}
+	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
+	longOver := func(r *lc.Record) { r.Operation.Deadline = noon().Add(-settleAfter) }
+	blind := bare()
+	blind.Blind = true
 	const u = lc.Updating
 	patch := does(u, lc.Patch, "guid")
 	runTicks(t, stored(lc.Instance, u), map[string]tickTest{
@@ -39,6 +43,16 @@ func TestUpdate(t *testing.T) {
 		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
+		"own job failed, another PATCH at work":    {both(accepted, calls(2, 1)), withJob(seen(busy), inState(lc.JobFailed)), waits(u)},
+		"own job failed and nothing at work":       {both(accepted, calls(2, 1)), withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"refused for good, another PATCH at work":  {both(refused, calls(2, 1)), seen(busy), waits(u)},
+		"deadline looks once more":                 {both(accepted, overdue), inTurn(5, bare()), does(u, lc.FindGUID, "guid")},
+		"deadline ends it":                         {overdue, seen(idle), ends(lc.UpdateFailed)},
+		"deadline sees its mark":                   {overdue, seen(marked), ends(lc.Ready)},
+		"deadline waits for the PATCH at work":     {overdue, seen(busy), waits(u)},
+		"deadline waits for an open PATCH":         {both(overdue, opened(lc.Update, 100)), seen(idle), waits(u)},
+		"deadline waits blindly for an open PATCH": {both(overdue, opened(lc.Update, 100)), blind, waits(u)},
+		"deadline does not wait for ever":          {longOver, seen(busy), ends(lc.UpdateFailed)},
 		"refused for good fails":                   {refused, seen(idle), ends(lc.UpdateFailed)},
 		"refused for good waits for an open one":   {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
 		"row in progress waits":                    {as, seen(busy), waits(u)},

@@ -51,6 +51,8 @@ type item struct {
 	history            []lc.Record
 	// gone counts how often a platform was told that the id is free.
 	gone int
+	// renamed: a row of it had another name at some time.
+	renamed bool
 }
 
 // ending is the result of an operation, and what ended it when it was not Cloud Foundry.

@@ -101,7 +101,8 @@ func (r *upgradeRig) found(t *testing.T, items []map[string]types.AttributeValue
 		"org": "demo", "space": "postgres", "offering": "postgres", "plan": "small", "name": instanceKey.InstanceID,
 		"labels": map[string]string{"ferry-client": "demo"}, "annotations": marks(instance),
 	}
-	if p.updated {
+	if p.updated { // Cloud Foundry writes the mark and the plan together
+		row["plan"] = "large"
 		row["annotations"].(map[string]string)["ferry-update"] = instance.Lifecycle.Operation.ID
 		row["last_operation"] = map[string]string{"type": "update", "state": "succeeded"}
 	}
