@@ -141,5 +141,9 @@ func (c *FakeCloud) Job(ctx context.Context, guid string) (broker.JobSight, erro
 	if i < 0 {
 		return broker.JobSight{State: lifecycle.JobLost}, nil
 	}
-	return c.jobs[i].sight, nil
+	sight := c.jobs[i].sight
+	if row := c.jobs[i].row; c.row(row.guid, row.key) == row {
+		sight.GUID = row.guid // named while the row is there
+	}
+	return sight, nil
 }

@@ -1,0 +1,266 @@
+package broker_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// TestARenamedRowIsStillOurs: law 7 and docs/protocol.md section 1. Names are what others
+// may change.
+func TestARenamedRowIsStillOurs(t *testing.T) {
+	t.Parallel()
+	rename := func(r *rig, name string) {
+		r.t.Helper()
+		for _, row := range r.Cloud.Left() {
+			if row.Name == name {
+				r.Cloud.Rename(row.GUID, "renamed-"+name)
+				return
+			}
+		}
+		r.t.Fatalf("nothing is called %s: %s", name, r.Cloud.Describe())
+	}
+	bound := func(r *rig) {
+		r.ready()
+		r.drive(r.accepted(r.bind()))
+	}
+	deleted := func(r *rig) {
+		op := r.accepted(r.remove())
+		r.drive(op)
+		r.wants(op, osb.Succeeded)
+		r.left(0)
+	}
+	for name, live := range map[string]func(*rig){
+		"an instance is deleted with its key": func(r *rig) { bound(r); rename(r, "i"); deleted(r) },
+		"a key goes with its instance":        func(r *rig) { bound(r); rename(r, "b"); deleted(r) },
+		"a key is unbound": func(r *rig) {
+			bound(r)
+			rename(r, "b")
+			op := r.accepted(r.unbind())
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+			r.left(1)
+		},
+		"an instance under which another took the name": func(r *rig) {
+			r.ready()
+			rename(r, "i")
+			stranger := r.Cloud.Plant("i", brokertest.OfferingDB)
+			r.drive(r.accepted(r.remove()))
+			if left := r.left(1); len(left) == 1 && left[0].GUID != stranger {
+				r.t.Errorf("the stranger's instance went, ours stayed: %+v", left)
+			}
+		},
+		"a create is ready whose row was seen": func(r *rig) {
+			op := r.accepted(r.put())
+			r.step(op) // POST
+			r.step(op) // sees it
+			rename(r, "i")
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+			r.left(1)
+		},
+		"a create is ready whose job names the row": func(r *rig) {
+			op := r.accepted(r.put())
+			r.step(op) // POST
+			rename(r, "i")
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+			r.left(1)
+		},
+		"an instance is updated": func(r *rig) {
+			r.ready()
+			rename(r, "i")
+			op := r.accepted(r.patch(brokertest.PlanLarge))
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+			deleted(r)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			live(newRig(t, brokertest.ScheduleOptions{}))
+		})
+	}
+}
+
+// restorable is a store that an operator may put an older copy in place of.
+type restorable struct{ broker.Store }
+
+// TestARestoredStoreRemovesNothing: what was made since the copy was taken is somebody's
+// database (docs/protocol.md sections 1 and 9).
+func TestARestoredStoreRemovesNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before, since func(*rig)
+		// copied is the state of the record in the copy.
+		copied lifecycle.State
+	}{
+		"of before everything": {func(*rig) {}, func(r *rig) { r.ready() }, lifecycle.Absent},
+		"of a former life": {func(r *rig) { r.ready() }, func(r *rig) {
+			r.drive(r.accepted(r.remove()))
+			r.ready()
+		}, lifecycle.Ready},
+		"of a delete": {func(r *rig) { r.ready(); r.drive(r.accepted(r.remove())) }, func(r *rig) { r.ready() }, lifecycle.Gone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kept := &restorable{}
+			r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+				kept.Store = s
+				return kept
+			}})
+			test.before(r)
+			older := r.record(instanceKey())
+			test.since(r)
+			r.Scheduler.Store = brokertest.NewMemoryStore(r.Now)
+			kept.Store = r.Scheduler.Store
+			if older.Revision > 0 {
+				older.Revision = 0
+				if _, err := kept.Put(t.Context(), older, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			living := r.left(1)
+			if test.copied != lifecycle.Ready { // which is answered 200
+				op := r.accepted(r.put())
+				r.drive(op)
+				r.failsBecause(op, "does not know")
+			}
+			op := r.accepted(r.remove())
+			r.drive(op)
+			r.failsBecause(op, "does not know")
+			if left := r.left(1); len(left) != 1 || len(living) != 1 || left[0].GUID != living[0].GUID {
+				t.Errorf("what lived is gone: %+v", left)
+			}
+			audited, err := r.Broker.Audit(t.Context(), brokertest.Client)
+			if err != nil || audited != (broker.Audited{Seen: 1, Unknown: 1}) {
+				t.Errorf("the audit saw %+v, %v; want the row reported as unknown", audited, err)
+			}
+		})
+	}
+}
+
+// failsBecause fails unless the operation failed with a description that says why.
+func (r *rig) failsBecause(operation, why string) {
+	r.t.Helper()
+	p, err := r.polled(operation)
+	if err != nil || p.State != osb.Failed || !strings.Contains(p.Description, why) {
+		r.t.Errorf("%s is %q (%s), %v; want it failed because %q", operation, p.State, p.Description, err, why)
+	}
+}
+
+// pointedAway is a Cloud Foundry at which the client was pointed by mistake.
+type pointedAway struct{ broker.Backend }
+
+func (pointedAway) there() broker.Place {
+	return broker.Place{API: "https://api.fake.example", OrgGUID: "org-of-somebody"}
+}
+
+func (p pointedAway) Place(context.Context) (broker.Place, error) { return p.there(), nil }
+
+func (p pointedAway) FindInstances(context.Context, string, ...string) (broker.Look, error) {
+	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
+}
+
+func (p pointedAway) FindInstance(context.Context, string) (broker.Look, error) {
+	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
+}
+
+func (p pointedAway) FindKeys(context.Context, string, string, ...string) (broker.Look, error) {
+	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
+}
+
+// TestAClientPointedElsewhereEndsNothing: law 8. An edited configuration makes an org look
+// empty; what waits goes on once it is put right.
+func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*rig) string{
+		"a delete":  func(r *rig) string { return r.accepted(r.remove()) },
+		"an unbind": func(r *rig) string { return r.accepted(r.unbind()) },
+		"an update": func(r *rig) string { return r.accepted(r.patch(brokertest.PlanLarge)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			r.ready()
+			r.drive(r.accepted(r.bind()))
+			right := r.Broker.Backends[brokertest.Client]
+			r.Broker.Backends[brokertest.Client] = pointedAway{right}
+			op := begin(r)
+			for range 5 {
+				r.step(op)
+				r.Advance(time.Minute)
+			}
+			r.wants(op, osb.InProgress)
+			r.left(2)
+			r.Broker.Backends[brokertest.Client] = right
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+		})
+	}
+}
+
+// unseen is a Cloud Foundry in which a name is taken by what no look-up shows.
+type unseen struct {
+	broker.Backend
+	posts *int
+}
+
+func (u unseen) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer, error) {
+	*u.posts++
+	return broker.Answer{Reply: lifecycle.ReplyTaken}, nil
+}
+
+// TestATakenNameThatIsNotSeen: an instance that is shared into the space, or a name that
+// differs only in its case, costs three POSTs at the usual pace (docs/protocol.md 4).
+func TestATakenNameThatIsNotSeen(t *testing.T) {
+	t.Parallel()
+	posts := 0
+	r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		return unseen{b, &posts}
+	}})
+	op := r.accepted(r.put())
+	for range 10 {
+		step := r.step(op)
+		if step.Done {
+			break
+		}
+		if step.Wait < r.Broker.Pace.First {
+			t.Errorf("after %d POSTs it waits %v, want at least %v", posts, step.Wait, r.Broker.Pace.First)
+		}
+		r.Advance(step.Wait)
+	}
+	if posts != 3 {
+		t.Errorf("%d POSTs, want 3", posts)
+	}
+	r.failsBecause(op, "taken in Cloud Foundry")
+}
+
+// TestWhatLivesOnIsWhatCloudFoundrySaysItIs: a DELETE cancels an update whose PATCH takes
+// effect all the same, and fails. The instance lives on with the new plan
+// (docs/protocol.md 6).
+func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	r.ready()
+	update := r.accepted(r.patch(brokertest.PlanLarge))
+	r.step(update) // PATCH
+	remove := r.accepted(r.remove())
+	r.Cloud.FinishAll()
+	r.step(remove) // DELETE
+	for _, job := range r.Cloud.Running() {
+		r.Cloud.Finish(job, brokertest.Rejected("not today"))
+	}
+	r.drive(remove)
+	r.failsBecause(remove, "not today")
+	body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+	if want := brokertest.PlanID(brokertest.PlanLarge); err != nil || body.PlanID != want {
+		t.Errorf("GET names the plan %q, %v; want %q", body.PlanID, err, want)
+	}
+}
