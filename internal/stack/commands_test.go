@@ -110,7 +110,7 @@ func callsOf(t *testing.T, page, text string) []call {
 	}
 	command := exec.CommandContext(t.Context(), bash, "-euc", script(text))
 	command.Dir = dir
-	command.Env = []string{"PATH=" + filepath.Join(dir, "none"), "BASH_ENV=" + start, "RECORD=" + record, "PASSWORD=secret", "HOME=" + dir}
+	command.Env = []string{"PATH=" + filepath.Join(dir, "none"), "BASH_ENV=" + start, "RECORD=" + record, "PASSWORD=" + pagePassword, "HOME=" + dir}
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%s: bash: %v\n%s", page, err, out)
 	}
@@ -294,6 +294,7 @@ func TestWrongCommandsAreFound(t *testing.T) {
 		"a program that nobody checks":           {"jq .", "nobody checks jq"},
 		"an option that svcat does not have":     {"svcat register ferry --url u --secret s", "--secret"},
 		"a target that the Makefile has not":     {"make deploy", "no target"},
+		"a password that the shell reads":        {"oc create secret generic ferry -n default --from-literal=username=openshift-a --from-literal=password='a'", "create"},
 		"a manifest of no broker":                {"oc apply -f - <<EOF\nkind: Broker\nEOF", "Broker"},
 	}
 	var calls []call

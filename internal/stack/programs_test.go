@@ -70,9 +70,14 @@ func kubernetes(c call) error {
 		return errors.New("it does what?")
 	}
 	switch c.Args[1] {
+	case "create":
+		return secretOf(c)
 	case "apply":
 		if !slices.Equal(c.Args[2:], []string{"-f", "-"}) {
 			return fmt.Errorf("apply %q", c.Args[2:])
+		}
+		if c.Stdin == "output-of-"+c.Args[0]+"\n" {
+			return nil // what it made itself, looked at there
 		}
 		return manifests(c.Stdin)
 	case "patch":
@@ -93,12 +98,6 @@ type (
 	named struct {
 		Name, Namespace string
 	}
-	secret struct {
-		APIVersion string `yaml:"apiVersion"`
-		Kind       string
-		Metadata   named
-		StringData struct{ Username, Password string } `yaml:"stringData"`
-	}
 	clusterServiceBroker struct {
 		APIVersion string `yaml:"apiVersion"`
 		Kind       string
@@ -114,32 +113,42 @@ type (
 	}
 )
 
-// manifests reads the documents that are applied: a secret, and the broker that
-// refers to it.
+// pagePassword is the one that a reader has in PASSWORD: all that a shell or YAML may
+// read as something else.
+const pagePassword = `a"b'c\d$e #f: {g}`
+
+// brokersSecret is the name of the secret that the pages make, and refer to.
+var brokersSecret = named{Name: "ferry", Namespace: "default"}
+
+// secretOf checks `oc create secret generic`: the password arrives letter for letter.
+func secretOf(c call) error {
+	want := []string{
+		"secret", "generic", brokersSecret.Name, "-n", brokersSecret.Namespace,
+		"--from-literal=username=openshift-a", "--from-literal=password=" + pagePassword, "--dry-run=client", "-o", "yaml",
+	}
+	if !slices.Equal(c.Args[2:], want) {
+		return fmt.Errorf("create %q, want %q", c.Args[2:], want)
+	}
+	return nil
+}
+
+// manifests reads the document that is applied: the broker, which refers to the secret.
 func manifests(text string) error {
-	var s secret
 	var b clusterServiceBroker
-	for document := range strings.SplitSeq(text, "\n---\n") {
-		kind := regexp.MustCompile(`(?m)^kind: (\w+)$`).FindStringSubmatch(document)
-		into := any(&b)
-		switch {
-		case kind != nil && kind[1] == "Secret":
-			into = &s
-		case kind == nil || kind[1] != "ClusterServiceBroker":
-			return fmt.Errorf("kind %q is not looked at", kind)
-		}
-		decoder := yaml.NewDecoder(bytes.NewReader([]byte(document)))
-		decoder.KnownFields(true)
-		if err := decoder.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
+	if kind := regexp.MustCompile(`(?m)^kind: (\w+)$`).FindStringSubmatch(text); kind == nil || kind[1] != "ClusterServiceBroker" {
+		return fmt.Errorf("kind %q is not looked at", kind)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
 	switch {
-	case s.APIVersion != "v1" || b.APIVersion != "servicecatalog.k8s.io/v1beta1":
-		return fmt.Errorf("versions %q and %q", s.APIVersion, b.APIVersion)
-	case b.Spec.AuthInfo.Basic.SecretRef != s.Metadata || s.Metadata.Name == "" || s.Metadata.Namespace == "":
-		return fmt.Errorf("the broker refers to the secret %v, which is %v", b.Spec.AuthInfo.Basic.SecretRef, s.Metadata)
-	case b.Metadata.Name == "" || b.Metadata.Namespace != "" || b.Spec.URL == "" || s.StringData.Username == "" || s.StringData.Password == "":
+	case b.APIVersion != "servicecatalog.k8s.io/v1beta1":
+		return fmt.Errorf("version %q", b.APIVersion)
+	case b.Spec.AuthInfo.Basic.SecretRef != brokersSecret:
+		return fmt.Errorf("the broker refers to the secret %v", b.Spec.AuthInfo.Basic.SecretRef)
+	case b.Metadata.Name == "" || b.Metadata.Namespace != "" || b.Spec.URL == "":
 		return errors.New("something is missing, or a cluster's broker is in a namespace")
 	}
 	return nil
