@@ -117,5 +117,7 @@ func addSim(cmd *cobra.Command, prefix string, o *wire.SimOptions) {
 	f.BoolVar(&o.RecursiveDelete, prefix+"recursive-delete", false, "delete instances by the newer pipeline, which waits for their keys")
 	f.IntVar(&o.RateLimit, prefix+"rate-limit", 0, "requests of one login in each --"+prefix+"rate-window; above: 429 (0: no limit)")
 	duration(&o.RateWindow, "rate-window", "how long --"+prefix+"rate-limit counts")
+	f.BoolVar(&o.RetryAfterUnix, prefix+"retry-after-unix", false, "a Unix time in Retry-After while --"+prefix+"rate-limit refuses, as older Cloud Controllers send it")
+	f.BoolVar(&o.NamesIgnoreCase, prefix+"names-ignore-case", false, "a database that ignores case in names of instances and keys")
 	f.BoolVar(&o.Korifi, prefix+"korifi", false, "answer as Korifi does where it differs from a classic Cloud Controller")
 }

@@ -1,6 +1,7 @@
 package cfsim
 
 import (
+	"encoding/json"
 	"time"
 )
 
@@ -33,8 +34,10 @@ type reply struct {
 	orphan bool
 	// own are errors of the job that take the place of the usual one.
 	own []cfError
-	// dashboard is what an instance gets, "" for nothing.
+	// dashboard is what an instance gets, "" for nothing; details is all that a
+	// bind has brought, nil for the usual.
 	dashboard string
+	details   json.RawMessage
 }
 
 // pollState is what the backing broker says of an asynchronous operation.

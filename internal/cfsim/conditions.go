@@ -1,8 +1,5 @@
 package cfsim
 
-// featureInstances is the feature flag that lets people create instances.
-const featureInstances = "service_instance_creation"
-
 // conditions are what operators of a Cloud Foundry decide and what its parts
 // are busy with. They change what requests are answered, and nothing that is
 // there already. A place is "ORG" or "ORG/SPACE". Guarded by the simulator's
@@ -16,6 +13,8 @@ type conditions struct {
 	// FeaturesOff has the flags that are off, each with the operator's own
 	// message, "" for the usual one.
 	FeaturesOff map[string]*string `json:"features_off"`
+	// FeaturesOn has those that are on although they are off by default.
+	FeaturesOn map[string]bool `json:"features_on"`
 	// Permissions say what a login may do; see permission.
 	Permissions map[string]permission `json:"permissions"`
 	// BrokerBusy tells that the Cloud Controller is reading the backing
@@ -35,7 +34,7 @@ type quota struct {
 func noConditions() conditions {
 	return conditions{
 		Quota: map[string]*quota{}, Suspended: map[string]bool{}, Deleting: map[string]bool{},
-		FeaturesOff: map[string]*string{}, Permissions: map[string]permission{},
+		FeaturesOff: map[string]*string{}, FeaturesOn: map[string]bool{}, Permissions: map[string]permission{},
 	}
 }
 
@@ -49,21 +48,6 @@ func (c *conditions) of(place string) quota {
 
 // place is how the control names a space.
 func (sp *space) place() string { return sp.organization.name + "/" + sp.name }
-
-// featureOn refuses what a feature flag forbids; administrators are exempt.
-func (s *Simulator) featureOn(c *call, feature string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	message, off := s.conditions.FeaturesOff[feature]
-	if !off || s.permission(c) == permitAdmin {
-		return nil
-	}
-	detail := "Feature Disabled: " + feature
-	if message != nil && *message != "" {
-		detail = "Feature Disabled: " + *message
-	}
-	return failure(403, 330002, "CF-FeatureDisabled", detail)
-}
 
 // growing refuses new things in a place that is being deleted.
 func (s *Simulator) growing(sp *space) error {

@@ -42,6 +42,7 @@ func (s *Simulator) controlMux() *http.ServeMux {
 	handle("POST "+controlPrefix+"/clock", s.runClock)
 	handle("POST "+controlPrefix+"/workers", s.holdWorkers)
 	handle("DELETE "+controlPrefix+"/jobs/{guid}", s.dropJob)
+	handle("POST "+controlPrefix+"/limits", s.changeLimits)
 	handle("DELETE "+controlPrefix+"/spaces/{org}/{space}", s.vanishSpace)
 	handle(controlPrefix+"/", func(r *http.Request) (any, error) {
 		return nil, refusedControl(http.StatusNotFound, "The control does not know %s %s.", r.Method, r.URL.Path)
@@ -104,7 +105,7 @@ func (s *Simulator) reset(*http.Request) (any, error) {
 	s.faults.active = nil
 	s.conditions = noConditions()
 	s.held = false
-	clear(s.limiter.windows)
+	s.limiter = newRateLimiter(s.options.RateLimit, s.options.RateWindow, s.options.RetryAfterUnix)
 	return struct{}{}, nil
 }
 

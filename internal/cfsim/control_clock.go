@@ -1,18 +1,26 @@
 package cfsim
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // What a Cloud Controller's clock cleans up.
 const (
 	cleanInitial = "initial" // R9
 	cleanStuck   = "stuck"   // R10
 	cleanJobs    = "jobs"    // old jobs
+
+	// Newer Cloud Controllers also have these.
+	failUpdates  = "stuck-updates"
+	retryDeletes = "stuck-deletes"
 )
 
 // The descriptions that two of them leave.
 const (
 	stuckInitial  = `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`
 	stuckProgress = "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
+	stuckUpdate   = "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job."
 )
 
 // runClock does at once, and whatever the age of the rows, what the clock of a
@@ -31,14 +39,14 @@ func (s *Simulator) runClock(r *http.Request) (any, error) {
 	switch tick.Cleanup {
 	case cleanJobs:
 		touched = s.collectJobs()
-	case cleanInitial, cleanStuck:
+	case cleanInitial, cleanStuck, failUpdates, retryDeletes:
 		for _, row := range s.world.instances.ordered {
-			if (tick.Instance == "" || tick.Instance == row.name) && s.cleanUp(row, tick.Cleanup) {
-				touched++
+			if tick.Instance == "" || tick.Instance == row.name {
+				touched += s.cleanUp(row, tick.Cleanup)
 			}
 		}
 	default:
-		return nil, refusedControl(http.StatusBadRequest, "The cleanup is initial, stuck or jobs, not %q.", tick.Cleanup)
+		return nil, refusedControl(http.StatusBadRequest, "The cleanup is initial, stuck, stuck-updates, stuck-deletes or jobs, not %q.", tick.Cleanup)
 	}
 	return map[string]int{"touched": touched}, nil
 }
@@ -47,8 +55,12 @@ func (s *Simulator) runClock(r *http.Request) (any, error) {
 // up. The job of one that is "initial" runs all the same when a worker comes:
 // the row is then in progress again. Only a job whose worker is dead makes a
 // row "stuck".
-func (s *Simulator) cleanUp(row *instance, cleanup string) bool {
+func (s *Simulator) cleanUp(row *instance, cleanup string) int {
 	switch {
+	case cleanup == failUpdates:
+		return s.failStuckUpdate(row)
+	case cleanup == retryDeletes:
+		return s.retryStuckDeletes(row)
 	case cleanup == cleanInitial && row.last.is(kindCreate, stateInitial):
 		s.onInstance(row).mark(kindCreate, stateFailed, stuckInitial)
 	case cleanup == cleanStuck && row.last.is(kindCreate, stateInProgress) && (row.job == nil || row.job.over()):
@@ -57,10 +69,58 @@ func (s *Simulator) cleanUp(row *instance, cleanup string) bool {
 			row.job.set(jobFailed, s.options.Now(), unableTo("provision", stuckProgress))
 		}
 	default:
-		return false
+		return 0
 	}
 	s.orphanInstance(row)
-	return true
+	return 1
+}
+
+// stuck tells that a job was left behind by a worker that died.
+func (j *job) stuck(operation string) bool {
+	return j != nil && j.operation == operation && j.over() && (j.state == jobPolling || j.state == jobFailed)
+}
+
+// failStuckUpdate ends an update whose worker is dead. The backing broker is not
+// told: what the update was about is still there.
+func (s *Simulator) failStuckUpdate(row *instance) int {
+	if !row.last.is(kindUpdate, stateInProgress) || !row.job.stuck(jobUpdateInstance) {
+		return 0
+	}
+	s.onInstance(row).mark(kindUpdate, stateFailed, stuckUpdate)
+	row.job.pinned = false
+	row.job.set(jobFailed, s.options.Now(), row.job.errors...)
+	return 1
+}
+
+// retryStuckDeletes has a new worker go on polling for deletes whose worker is
+// dead, of an instance and of its keys, and returns how many there were.
+func (s *Simulator) retryStuckDeletes(row *instance) int {
+	touched := 0
+	for _, k := range row.keys {
+		if k.last.is(kindDelete, stateInProgress) && k.job.stuck(jobDeleteKey) {
+			k.job = s.revived(k.job)
+			s.poll(k.job, &unbinding{s.onKey(k)}, k.job.polled)
+			touched++
+		}
+	}
+	if row.last.is(kindDelete, stateInProgress) && row.job.stuck(jobDeleteInstance) {
+		row.job = s.revived(row.job)
+		row.deletion = row.job
+		s.poll(row.job, s.deletion(row, row.job), row.job.polled)
+		touched++
+	}
+	return touched
+}
+
+// revived is a job of the same GUID as one whose worker is dead.
+func (s *Simulator) revived(j *job) *job {
+	again := *j
+	again.dead, again.pinned, again.errors = false, false, nil
+	if again.polled.IsZero() {
+		again.polled = time.Now()
+	}
+	s.world.jobs[j.guid] = &again
+	return &again
 }
 
 // collectJobs forgets every job, as if all of them were old. Their work goes on.

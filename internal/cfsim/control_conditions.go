@@ -14,6 +14,7 @@ type conditionChange struct {
 	Suspended   map[string]bool        `json:"suspended"`
 	Deleting    map[string]bool        `json:"deleting"`
 	FeaturesOff map[string]*string     `json:"features_off"`
+	FeaturesOn  map[string]bool        `json:"features_on"`
 	Permissions map[string]*permission `json:"permissions"`
 	BrokerBusy  *bool                  `json:"broker_busy"`
 	Rivals      *int                   `json:"rivals"`
@@ -25,7 +26,7 @@ func (s *Simulator) getConditions(*http.Request) (any, error) {
 	c := s.conditions
 	// Copies, because the answer is encoded without the lock.
 	c.Quota, c.Suspended, c.Deleting = maps.Clone(c.Quota), maps.Clone(c.Suspended), maps.Clone(c.Deleting)
-	c.FeaturesOff, c.Permissions = maps.Clone(c.FeaturesOff), maps.Clone(c.Permissions)
+	c.FeaturesOff, c.FeaturesOn, c.Permissions = maps.Clone(c.FeaturesOff), maps.Clone(c.FeaturesOn), maps.Clone(c.Permissions)
 	return c, nil
 }
 
@@ -55,6 +56,7 @@ func (c *conditions) change(change conditionChange) {
 	merge(c.Suspended, change.Suspended, func(on bool) (bool, bool) { return on, on })
 	merge(c.Deleting, change.Deleting, func(on bool) (bool, bool) { return on, on })
 	merge(c.FeaturesOff, change.FeaturesOff, func(message *string) (*string, bool) { return message, message != nil })
+	merge(c.FeaturesOn, change.FeaturesOn, func(on bool) (bool, bool) { return on, on })
 	merge(c.Permissions, change.Permissions, func(p *permission) (permission, bool) {
 		if p == nil {
 			return "", false
@@ -88,9 +90,9 @@ func (s *Simulator) checkConditions(change conditionChange) error {
 			return bad("There is no organization %q; places are ORG or ORG/SPACE.", org)
 		}
 	}
-	for feature := range change.FeaturesOff {
-		if feature != featureInstances {
-			return bad("The feature %q means nothing here; %s does.", feature, featureInstances)
+	for _, feature := range slices.Concat(slices.Collect(maps.Keys(change.FeaturesOff)), slices.Collect(maps.Keys(change.FeaturesOn))) {
+		if err := checkFeature(feature); err != nil {
+			return err
 		}
 	}
 	known := []permission{permitAdmin, permitOrgManager, permitDeveloper, permitAuditor, permitNothing}

@@ -1,6 +1,7 @@
 package cfsim
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 )
@@ -14,10 +15,25 @@ const workerDead = "dead"
 type forcedState struct {
 	LastOperation *plantedOperation `json:"last_operation"`
 	Job           *string           `json:"job"`
+	// Name renames by hand.
+	Name *string `json:"name"`
+	// DashboardURL is an instance's; "" takes it away.
+	DashboardURL *string `json:"dashboard_url"`
+	// Details are what the backing broker has given out for a key: all of the
+	// answer to GET …/details, null for the usual one.
+	Details json.RawMessage `json:"details"`
 	// Worker may be "dead": the job stays in its state for ever.
 	Worker string `json:"worker"`
 	// SharedWith are spaces, "ORG/SPACE", that an instance is shared with.
 	SharedWith *[]string `json:"shared_with"`
+}
+
+// setDashboard takes "" for none.
+func (i *instance) setDashboard(url string) {
+	i.dashboard = nil
+	if url != "" {
+		i.dashboard = &url
+	}
 }
 
 // forceInstance puts a row and its latest job into a state that a real Cloud
@@ -36,8 +52,19 @@ func (s *Simulator) forceInstance(r *http.Request) (any, error) {
 	if row == nil {
 		return nil, refusedControl(http.StatusNotFound, "There is no instance %q.", r.PathValue("guid"))
 	}
+	if forced.Details != nil {
+		return nil, refusedControl(http.StatusBadRequest, "Only a key has details.")
+	}
 	if err := forced.check(row.name, row.job); err != nil {
 		return nil, err
+	}
+	if forced.Name != nil {
+		if err := s.renameByHand(row, *forced.Name); err != nil {
+			return nil, err
+		}
+	}
+	if forced.DashboardURL != nil {
+		row.setDashboard(*forced.DashboardURL)
 	}
 	if forced.SharedWith != nil {
 		if err := s.share(row, *forced.SharedWith); err != nil {
@@ -65,11 +92,19 @@ func (s *Simulator) forceKey(r *http.Request) (any, error) {
 	if row == nil {
 		return nil, refusedControl(http.StatusNotFound, "There is no key %q.", r.PathValue("guid"))
 	}
-	if forced.SharedWith != nil {
-		return nil, refusedControl(http.StatusBadRequest, "A key cannot be shared.")
+	if forced.SharedWith != nil || forced.DashboardURL != nil {
+		return nil, refusedControl(http.StatusBadRequest, "A key cannot be shared, and has no dashboard.")
 	}
 	if err := forced.check(row.name, row.job); err != nil {
 		return nil, err
+	}
+	if forced.Name != nil {
+		if err := s.renameKey(row, *forced.Name); err != nil {
+			return nil, err
+		}
+	}
+	if forced.Details != nil {
+		row.answered = forced.Details
 	}
 	if forced.LastOperation != nil {
 		row.forced++
@@ -83,8 +118,11 @@ func (s *Simulator) forceKey(r *http.Request) (any, error) {
 // check says what is wrong with the state, in a sentence; name and j are the
 // row's.
 func (f forcedState) check(name string, j *job) error {
-	if f.LastOperation == nil && f.Job == nil && f.Worker == "" && f.SharedWith == nil {
-		return refusedControl(http.StatusBadRequest, "Neither last_operation nor job is given, nor worker, nor shared_with.")
+	if f.LastOperation == nil && f.Job == nil && f.Worker == "" && f.SharedWith == nil && f.Name == nil && f.DashboardURL == nil && f.Details == nil {
+		return refusedControl(http.StatusBadRequest, "Neither last_operation nor job is given, nor worker, name, shared_with, dashboard_url or details.")
+	}
+	if err := checkDetails(f.Details); err != nil {
+		return err
 	}
 	if f.LastOperation != nil {
 		if err := f.LastOperation.check(); err != nil {

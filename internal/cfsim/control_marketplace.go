@@ -14,6 +14,8 @@ type marketplaceChange struct {
 	// Paid and Free say whether plans cost something.
 	Paid []string `json:"paid"`
 	Free []string `json:"free"`
+	// Shareable says of offerings whether their instances can be shared.
+	Shareable map[string]bool `json:"shareable"`
 	// VisibleIn names the organizations that see a plan; none for an empty
 	// list, all for null.
 	VisibleIn map[string][]string `json:"visible_in"`
@@ -53,6 +55,9 @@ func (s *Simulator) changeMarketplace(r *http.Request) (any, error) {
 	for name, orgs := range change.VisibleIn {
 		market.plan(name).orgs = orgs
 	}
+	for name, on := range change.Shareable {
+		market.offering(name).shareable = on
+	}
 	return struct{}{}, nil
 }
 
@@ -62,6 +67,11 @@ func (m *marketplace) check(change marketplaceChange) error {
 		names = append(names, name)
 		if !semanticVersion.MatchString(version) {
 			return refusedControl(http.StatusBadRequest, "The version %q of %s is not a semantic version.", version, name)
+		}
+	}
+	for name := range change.Shareable {
+		if m.offering(name) == nil {
+			return refusedControl(http.StatusBadRequest, "There is no offering %q.", name)
 		}
 	}
 	for _, name := range names {

@@ -86,14 +86,14 @@ func (s *Simulator) throughFaults(c *call, pattern string, handle func() *answer
 		return handle()
 	}
 	if f.When == faultBefore {
-		s.hold(f.DelayMS)
+		s.hold(time.Duration(f.DelayMS) * time.Millisecond)
 		if f.Action == faultDelay {
 			return handle()
 		}
 		return f.strike(c.request)
 	}
 	result := handle()
-	s.hold(f.DelayMS)
+	s.hold(time.Duration(f.DelayMS) * time.Millisecond)
 	if f.Action == faultDelay {
 		return result
 	}
@@ -116,11 +116,11 @@ func (f *fault) strike(r *http.Request) *answer {
 }
 
 // hold waits; when the simulator is closed meanwhile, the call ends there.
-func (s *Simulator) hold(milliseconds int) {
-	if milliseconds <= 0 {
+func (s *Simulator) hold(d time.Duration) {
+	if d <= 0 {
 		return
 	}
-	timer := time.NewTimer(time.Duration(milliseconds) * time.Millisecond)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

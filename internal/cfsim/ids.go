@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"io"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 )
 
@@ -45,6 +46,20 @@ func (r *randomness) secret() string {
 func fixedGUID(kind, name string) string {
 	sum := sha256.Sum256([]byte("cfsim " + kind + " " + name))
 	return formatUUID(sum[:16], 8)
+}
+
+// unusedGUID is fixedGUID for a name that others may have had before: it goes
+// past that many earlier ones, and past GUIDs that are in use.
+func unusedGUID(kind, name string, earlier int, used func(guid string) bool) string {
+	for ; ; earlier++ {
+		seed := name
+		if earlier > 0 {
+			seed += "#" + strconv.Itoa(earlier)
+		}
+		if guid := fixedGUID(kind, seed); !used(guid) {
+			return guid
+		}
+	}
 }
 
 // formatUUID writes 16 bytes as RFC 9562 does; it changes b.

@@ -41,9 +41,9 @@ func (c *call) instanceFilter() (func(*instance) bool, error) {
 		}
 	}
 	return func(i *instance) bool {
-		return passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
+		return c.names.rows.passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
 			i.inPlaces(spaces, orgs) && inTime(i.created, i.updated) &&
-			passes(plans, i.plan.guid) && passes(planNames, i.plan.spec.name) &&
+			passes(plans, i.plan.guid) && c.names.places.passes(planNames, i.plan.spec.name) &&
 			labels.matches(i.metadata.Labels)
 	}, nil
 }

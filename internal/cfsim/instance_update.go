@@ -132,7 +132,7 @@ func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
 		if *u.name != row.name && len(row.sharedWith) > 0 {
 			return unprocessable("Service instances that have been shared cannot be renamed")
 		}
-		if other := s.world.instances.named(row.space, *u.name); other != nil && other != row {
+		if !s.nameFree(row, *u.name) {
 			return unprocessable("The service instance name is taken: " + *u.name)
 		}
 	}

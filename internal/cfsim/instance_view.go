@@ -83,8 +83,16 @@ func (s *Simulator) getInstance(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-// getInstanceParameters asks the backing broker, which answers at once.
+// getInstanceParameters asks the backing broker while the caller waits.
 func (s *Simulator) getInstanceParameters(c *call) (*answer, error) {
+	f, err := s.instanceFetch(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.fetched(f)
+}
+
+func (s *Simulator) instanceFetch(c *call) (*fetch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, err := s.instance(c)
@@ -98,5 +106,5 @@ func (s *Simulator) getInstanceParameters(c *call) (*answer, error) {
 	case i.last.running():
 		return nil, &apiError{status: http.StatusConflict, cfError: instanceBusy(i.name)}
 	}
-	return jsonAnswer(http.StatusOK, orEmpty(i.applied))
+	return s.newFetch(i.call(fetchInstance), i.applied), nil
 }

@@ -45,14 +45,16 @@ type instanceName struct {
 // instanceTable holds instances in order of creation, with the indexes that
 // make look-ups cheap however many there are.
 type instanceTable struct {
+	names   collation
 	ordered []*instance
 	byGUID  map[string]*instance
-	byName  map[string][]*instance // of all spaces
+	byName  map[string][]*instance // of all spaces, by the name's collation
 	taken   map[instanceName]*instance
 }
 
-func newInstanceTable() instanceTable {
+func newInstanceTable(names collation) instanceTable {
 	return instanceTable{
+		names:  names,
 		byGUID: map[string]*instance{},
 		byName: map[string][]*instance{},
 		taken:  map[instanceName]*instance{},
@@ -62,7 +64,7 @@ func newInstanceTable() instanceTable {
 func (t *instanceTable) get(guid string) *instance { return t.byGUID[guid] }
 
 func (t *instanceTable) named(sp *space, name string) *instance {
-	if i := t.taken[instanceName{sp, name}]; i != nil {
+	if i := t.taken[instanceName{sp, t.names(name)}]; i != nil {
 		return i
 	}
 	return t.sharedInto(sp, name)
@@ -70,7 +72,7 @@ func (t *instanceTable) named(sp *space, name string) *instance {
 
 // sharedInto returns an instance of another space that is shared with sp.
 func (t *instanceTable) sharedInto(sp *space, name string) *instance {
-	for _, i := range t.byName[name] {
+	for _, i := range t.byName[t.names(name)] {
 		if slices.Contains(i.sharedWith, sp) {
 			return i
 		}
@@ -86,17 +88,19 @@ func (t *instanceTable) add(i *instance) {
 }
 
 func (t *instanceTable) index(i *instance) {
-	t.byName[i.name] = append(t.byName[i.name], i)
-	t.taken[instanceName{i.space, i.name}] = i
+	name := t.names(i.name)
+	t.byName[name] = append(t.byName[name], i)
+	t.taken[instanceName{i.space, name}] = i
 }
 
 func (t *instanceTable) unindex(i *instance) {
-	rest := slices.DeleteFunc(t.byName[i.name], func(other *instance) bool { return other == i })
-	t.byName[i.name] = rest
+	name := t.names(i.name)
+	rest := slices.DeleteFunc(t.byName[name], func(other *instance) bool { return other == i })
+	t.byName[name] = rest
 	if len(rest) == 0 {
-		delete(t.byName, i.name)
+		delete(t.byName, name)
 	}
-	delete(t.taken, instanceName{i.space, i.name})
+	delete(t.taken, instanceName{i.space, name})
 }
 
 func (t *instanceTable) remove(i *instance) {
@@ -136,7 +140,7 @@ func (t *instanceTable) candidates(names, guids []string) []*instance {
 	}
 	if guids == nil {
 		for _, name := range names {
-			found = append(found, t.byName[name]...)
+			found = append(found, t.byName[t.names(name)]...)
 		}
 	}
 	slices.SortFunc(found, func(a, b *instance) int { return cmp.Compare(a.sequence, b.sequence) })

@@ -1,6 +1,7 @@
 package cfsim
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 )
@@ -22,7 +23,10 @@ type instruction struct {
 	// polls.
 	RetryAfter   int    `json:"retry_after"`
 	DashboardURL string `json:"dashboard_url"`
-	Hits         int    `json:"hits"`
+	// Details are what GET …/details of the key then answers, in place of the
+	// usual credentials.
+	Details json.RawMessage `json:"details,omitempty"`
+	Hits    int             `json:"hits"`
 }
 
 // maxRetryAfter is the most that a Cloud Controller waits between polls.
@@ -97,6 +101,9 @@ const (
 
 func (i *instruction) concerns(c brokerCall) bool {
 	is := func(wanted, got string) bool { return wanted == "" || wanted == got }
+	if c.fetches() && i.Operation == "" {
+		return false // it is meant for what changes something
+	}
 	return is(i.Operation, c.operation) && is(i.Org, c.org) && is(i.Instance, c.instance) && is(i.Binding, c.binding)
 }
 
@@ -122,13 +129,19 @@ func (b *backingBroker) obey(i *instruction, c brokerCall, guid string) reply {
 	switch {
 	case i.Answer == answerAccepted:
 		b.pending[guid] = i.pending(c.operation, time.Now().Add(b.delay))
-		return reply{outcome: replyAccepted, dashboard: i.DashboardURL}
+		return reply{outcome: replyAccepted, dashboard: i.DashboardURL, details: i.Details}
 	case i.Answer == answerSilent:
 		return reply{outcome: replySilent}
 	case i.Answer == answerDone, i.Answer == answerGone && removal:
 		delete(b.pending, guid)
-		return reply{outcome: replyDone, dashboard: i.DashboardURL}
-	case i.Answer == answerGone:
+		return reply{outcome: replyDone, dashboard: i.DashboardURL, details: i.Details}
+	}
+	return i.refusal()
+}
+
+// refusal is the error that an instruction stands for.
+func (i *instruction) refusal() reply {
+	if i.Answer == answerGone {
 		return reply{outcome: replyRefused, message: "The service broker rejected the request. Status Code: 410 Gone, Body: {}"}
 	}
 	r := refusals()[i.Answer]

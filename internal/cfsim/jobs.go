@@ -38,8 +38,9 @@ type job struct {
 	errors    []cfError
 	created   time.Time
 	updated   time.Time
-	pinned    bool // the control set the state
-	dead      bool // the control ended it, or its worker
+	pinned    bool      // the control set the state
+	dead      bool      // the control ended it, or its worker
+	polled    time.Time // since when the backing broker is polled
 	warnings  []jobWarning
 }
 

@@ -41,14 +41,14 @@ func (s *Simulator) createKey(c *call) (*answer, error) {
 	if err := s.writable(c, i.space); err != nil {
 		return nil, err
 	}
-	if err := bindable(i, n.name); err != nil {
+	if err := s.bindable(i, n.name); err != nil {
 		return nil, err
 	}
 	marks, err := metadata{}.applied(n.metadata)
 	if err != nil {
 		return nil, err
 	}
-	if old := i.keyNamed(n.name); old != nil { // a failed create, see bindable
+	if old := s.world.keyNamed(i, n.name); old != nil { // a failed create, see bindable
 		s.backing.forgetOperation(old.guid)
 		s.world.removeKey(old)
 		s.orphanKey(old)
@@ -64,7 +64,7 @@ func (s *Simulator) createKey(c *call) (*answer, error) {
 }
 
 // bindable tells whether an instance takes a key of that name.
-func bindable(i *instance, name string) error {
+func (s *Simulator) bindable(i *instance, name string) error {
 	const taken = "The binding name is invalid. Key binding names must be unique. The service instance already has "
 	switch {
 	case i.last.is(kindCreate, stateFailed):
@@ -74,7 +74,7 @@ func bindable(i *instance, name string) error {
 	case i.last.running():
 		return unprocessable("There is an operation in progress for the service instance")
 	}
-	old := i.keyNamed(name)
+	old := s.world.keyNamed(i, name)
 	switch {
 	case old == nil || old.last.is(kindCreate, stateFailed):
 		return nil

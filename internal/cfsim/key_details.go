@@ -46,7 +46,21 @@ func (s *Simulator) getKeyDetails(c *call) (*answer, error) {
 	if !s.developer(c, k.instance.space) {
 		return nil, notFound("Service credential binding") // those who may only read do not learn that it is there
 	}
+	if !none(k.answered) {
+		return jsonAnswer(http.StatusOK, k.answered)
+	}
 	return jsonAnswer(http.StatusOK, k.details())
+}
+
+// none tells that there is no JSON, or null.
+func none(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// checkDetails refuses what no answer to GET …/details can be.
+func checkDetails(raw json.RawMessage) error {
+	if !none(raw) && raw[0] != '{' {
+		return refusedControl(http.StatusBadRequest, "The details of a key are an object or null.")
+	}
+	return nil
 }
 
 // finishedKey returns the row of a call when it has credentials.
@@ -83,7 +97,16 @@ func (k *key) details() keyDetails {
 	return d
 }
 
+// getKeyParameters asks the backing broker while the caller waits.
 func (s *Simulator) getKeyParameters(c *call) (*answer, error) {
+	f, err := s.keyFetch(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.fetched(f)
+}
+
+func (s *Simulator) keyFetch(c *call) (*fetch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, err := s.finishedKey(c)
@@ -93,5 +116,5 @@ func (s *Simulator) getKeyParameters(c *call) (*answer, error) {
 	if !k.instance.plan.offering.spec.retrievable {
 		return nil, failure(http.StatusBadRequest, 90007, "CF-ServiceFetchBindingParametersNotSupported", "This service does not support fetching service binding parameters.")
 	}
-	return jsonAnswer(http.StatusOK, orEmpty(k.parameters))
+	return s.newFetch(k.call(fetchBinding), k.parameters), nil
 }

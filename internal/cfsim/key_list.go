@@ -66,10 +66,10 @@ func (c *call) keyFilter() (func(*key) bool, error) {
 	}
 	return func(k *key) bool {
 		p := k.instance.plan
-		return !apps && passes(names, k.name) && passes(guids, k.guid) && passes(kinds, "key") &&
-			passes(instances, k.instance.guid) && passes(instanceNames, k.instance.name) &&
-			passes(plans, p.guid) && passes(planNames, p.spec.name) &&
-			passes(offerings, p.offering.guid) && passes(offeringNames, p.offering.spec.name) &&
+		return !apps && c.names.rows.passes(names, k.name) && passes(guids, k.guid) && passes(kinds, "key") &&
+			passes(instances, k.instance.guid) && c.names.rows.passes(instanceNames, k.instance.name) &&
+			passes(plans, p.guid) && c.names.places.passes(planNames, p.spec.name) &&
+			passes(offerings, p.offering.guid) && c.names.places.passes(offeringNames, p.offering.spec.name) &&
 			inTime(k.created, k.updated) && labels.matches(k.metadata.Labels)
 	}, nil
 }

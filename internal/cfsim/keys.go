@@ -20,10 +20,11 @@ type key struct {
 	created    time.Time
 	updated    time.Time
 	parameters json.RawMessage
-	password   string    // the part of the credentials that is random; "" before there are any
-	job        *job      // the latest, nil when it has none or the job is gone
-	forced     int       // how often the control set its state
-	deleted    time.Time // when a delete was asked for (Korifi)
+	answered   json.RawMessage // all that the backing broker has given out; nil or null for the usual
+	password   string          // the part of the credentials that is random; "" before there are any
+	job        *job            // the latest, nil when it has none or the job is gone
+	forced     int             // how often the control set its state
+	deleted    time.Time       // when a delete was asked for (Korifi)
 }
 
 func (k *key) sortKeys() sortKeys { return sortKeys{k.name, k.updated} }
@@ -50,9 +51,9 @@ func (w *world) removeKey(k *key) {
 	delete(w.keys, k.guid)
 }
 
-func (i *instance) keyNamed(name string) *key {
+func (w *world) keyNamed(i *instance, name string) *key {
 	for _, k := range i.keys {
-		if k.name == name {
+		if w.names.rows.same(k.name, name) {
 			return k
 		}
 	}

@@ -36,7 +36,7 @@ func korifiOperation(operation string) string {
 // korifiRoutes changes the routes of the Cloud Controller into Korifi's.
 func (s *Simulator) korifiRoutes(routes []route) []route {
 	const one = "/v3/service_instances/:guid"
-	missing := []string{one + "/parameters", one + "/permissions", one + "/relationships/shared_spaces"}
+	missing := []string{one + "/parameters", one + "/permissions", one + "/relationships/shared_spaces", one + "/relationships/shared_spaces/:guid", one + "/relationships/shared_spaces/usage_summary"}
 	routes = slices.DeleteFunc(routes, func(r route) bool { return slices.Contains(missing, r.pattern) })
 	own := map[string]handler{
 		"POST /v3/service_instances":                   s.createKorifiInstance,

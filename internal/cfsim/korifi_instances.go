@@ -39,7 +39,7 @@ func (s *Simulator) updateKorifiInstance(c *call) (*answer, error) {
 		return nil, err
 	}
 	if u.name != nil {
-		if other := s.world.instances.named(row.space, *u.name); other != nil && other != row {
+		if !s.nameFree(row, *u.name) {
 			return nil, unprocessable("The service instance name is taken: " + *u.name)
 		}
 	}

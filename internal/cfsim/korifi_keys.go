@@ -19,7 +19,7 @@ func (s *Simulator) createKorifiKey(c *call) (*answer, error) {
 	if !i.plan.bindable() {
 		return nil, unprocessable("Service plan does not allow bindings.")
 	}
-	if i.keyNamed(n.name) != nil {
+	if s.world.keyNamed(i, n.name) != nil {
 		return nil, unprocessable("Service binding already exists: App:  Service Instance: " + i.guid + " Service Binding: " + n.name)
 	}
 	k := s.addKey(i, n.name, lastOperation{kind: kindCreate, state: stateInitial, written: s.options.Now()})

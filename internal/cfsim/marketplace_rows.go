@@ -11,6 +11,7 @@ type offering struct {
 	guid      string
 	catalogID string
 	plans     []*plan
+	shareable bool // instances can be shared
 }
 
 // plan is a row of the marketplace.
@@ -79,6 +80,16 @@ func (m *marketplace) register() {
 			m.plans[p.guid] = p
 		}
 	}
+}
+
+// offering returns one by name, nil when there is none.
+func (m *marketplace) offering(name string) *offering {
+	for _, o := range m.offerings {
+		if o.spec.name == name {
+			return o
+		}
+	}
+	return nil
 }
 
 // plan returns a plan by "offering/plan", nil when there is none.

@@ -64,6 +64,16 @@ func (m *message) text(name string) string {
 	return *text
 }
 
+// truth returns a field that must be true or false, nil when it is not.
+func (m *message) truth(name string) *bool {
+	var value *bool
+	if err := json.Unmarshal(m.fields[name], &value); err != nil || value == nil {
+		m.refuse(strings.ToUpper(name[:1]) + name[1:] + " must be a boolean")
+		return nil
+	}
+	return value
+}
+
 // name returns the field of that name; surrounding blanks are only removed
 // where the model behind it does so.
 func (m *message) name(strip bool) string {

@@ -46,7 +46,7 @@ func (s *Simulator) offeringView(c *call) func(*offering) offeringView {
 	return func(o *offering) offeringView {
 		return offeringView{
 			GUID: o.guid, CreatedAt: created, UpdatedAt: created,
-			Name: o.spec.name, Description: o.spec.description, Available: o.active(),
+			Name: o.spec.name, Description: o.spec.description, Available: o.active(), Shareable: o.shareable,
 			Tags: orNone(o.spec.tags), Requires: orNone(o.spec.requires),
 			BrokerCatalog: offeringCatalog{ID: o.catalogID, Metadata: map[string]string{"displayName": o.spec.name}, Features: offeringFeatures{
 				PlanUpdateable: o.spec.updateable, Bindable: o.spec.bindable, InstancesRetrievable: o.spec.retrievable,
@@ -103,7 +103,7 @@ func (s *Simulator) offeringFilter(c *call) (func(*offering) bool, error) {
 		return nil, err
 	}
 	return func(o *offering) bool {
-		return passes(names, o.spec.name) && passes(guids, o.guid) && passes(ids, o.catalogID) &&
+		return c.names.places.passes(names, o.spec.name) && passes(guids, o.guid) && passes(ids, o.catalogID) &&
 			(available == nil || *available == o.active()) && labels.matches(nil) &&
 			c.ofBroker() && slices.ContainsFunc(o.plans, func(p *plan) bool { return p.listed() && s.shown(c, p) && s.visibleWhere(c, p) })
 	}, nil

@@ -8,6 +8,8 @@ import (
 type organization struct {
 	guid, name string
 	created    time.Time
+	updated    time.Time
+	metadata   metadata
 }
 
 type organizationView struct {
@@ -32,17 +34,18 @@ type guidRef struct {
 
 func related(guid string) toOne { return toOne{&guidRef{guid}} }
 
-func (o *organization) sortKeys() sortKeys { return sortKeys{o.name, o.created} }
+func (o *organization) sortKeys() sortKeys { return sortKeys{o.name, o.updated} }
 
 func (w *world) addOrganization(name string, now time.Time) *organization {
-	o := &organization{guid: fixedGUID("organization", name), name: name, created: now}
+	guid := unusedGUID("organization", name, 0, func(guid string) bool { return w.organization(guid) != nil })
+	o := &organization{guid: guid, name: name, created: now, updated: now}
 	w.organizations = append(w.organizations, o)
 	return o
 }
 
 func (w *world) organizationNamed(name string) *organization {
 	for _, o := range w.organizations {
-		if o.name == name {
+		if w.names.places.same(o.name, name) {
 			return o
 		}
 	}
@@ -69,7 +72,8 @@ func (s *Simulator) organizationView(c *call) func(*organization) organizationVi
 func (c *call) organizationView(o *organization) organizationView {
 	self := c.base + "/v3/organizations/" + o.guid
 	return organizationView{
-		GUID: o.guid, Name: o.name, CreatedAt: timestamp(o.created), UpdatedAt: timestamp(o.created),
+		GUID: o.guid, Name: o.name, CreatedAt: timestamp(o.created), UpdatedAt: timestamp(o.updated),
+		Metadata:      o.metadata,
 		Relationships: map[string]toOne{"quota": {}},
 		Links:         map[string]link{"self": {Href: self}},
 	}
@@ -86,7 +90,7 @@ func (s *Simulator) listOrganizations(c *call) (*answer, error) {
 	}
 	return listed(s, func() (*listPage[organizationView], error) {
 		found := passing(s.world.organizations, func(o *organization) bool {
-			return s.readable(c) && passes(names, o.name) && passes(guids, o.guid) && labels.matches(nil)
+			return s.readable(c) && c.names.places.passes(names, o.name) && passes(guids, o.guid) && labels.matches(o.metadata.Labels)
 		})
 		return takePage(c, found, (*organization).sortKeys, s.organizationView(c), nil)
 	})

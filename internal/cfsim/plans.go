@@ -121,8 +121,8 @@ func (s *Simulator) planFilter(c *call) (func(*plan) bool, error) {
 		return nil, err
 	}
 	return func(p *plan) bool {
-		return passes(names, p.spec.name) && passes(guids, p.guid) && passes(ids, p.catalogID) &&
-			passes(offeringNames, p.offering.spec.name) && passes(offeringGUIDs, p.offering.guid) &&
+		return c.names.places.passes(names, p.spec.name) && passes(guids, p.guid) && passes(ids, p.catalogID) &&
+			c.names.places.passes(offeringNames, p.offering.spec.name) && passes(offeringGUIDs, p.offering.guid) &&
 			(available == nil || *available == p.active()) && labels.matches(nil) &&
 			c.ofBroker() && s.visibleWhere(c, p) && (instances == nil || s.hasPlan(instances, p))
 	}, nil

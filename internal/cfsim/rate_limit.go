@@ -13,6 +13,7 @@ import (
 type rateLimiter struct {
 	limit   int // 0 for none
 	window  time.Duration
+	unix    bool // Retry-After is a Unix time
 	windows map[string]rateWindow
 }
 
@@ -21,11 +22,11 @@ type rateWindow struct {
 	used int
 }
 
-func newRateLimiter(limit int, window time.Duration) *rateLimiter {
+func newRateLimiter(limit int, window time.Duration, unix bool) *rateLimiter {
 	if window <= 0 {
 		window = time.Second
 	}
-	return &rateLimiter{limit: limit, window: window, windows: map[string]rateWindow{}}
+	return &rateLimiter{limit: limit, window: window, unix: unix, windows: map[string]rateWindow{}}
 }
 
 // take counts one request and returns the window it falls into.
@@ -48,25 +49,31 @@ func unlimited(pattern string) bool {
 // limited counts a request. It returns the headers that tell of the limit, nil
 // where there is none, and the refusal when it is used up.
 func (s *Simulator) limited(found route, c *call) (http.Header, *answer) {
-	if s.limiter.limit <= 0 || s.options.Korifi || unlimited(found.pattern) {
-		return nil, nil
-	}
 	now := s.options.Now()
 	who := c.caller
 	if who == "" {
 		who = "address " + address(c.request)
 	}
 	s.mu.Lock()
-	w := s.limiter.take(who, now)
+	if s.limiter.limit <= 0 || s.options.Korifi || unlimited(found.pattern) {
+		s.mu.Unlock()
+		return nil, nil
+	}
+	limit, unix, w := s.limiter.limit, s.limiter.unix, s.limiter.take(who, now)
 	s.mu.Unlock()
+	reset := strconv.FormatInt(int64(math.Ceil(float64(w.ends.UnixMilli())/1000)), 10)
 	header := http.Header{}
-	header.Set("X-Ratelimit-Limit", strconv.Itoa(s.limiter.limit))
-	header.Set("X-Ratelimit-Remaining", strconv.Itoa(max(0, s.limiter.limit-w.used)))
-	header.Set("X-Ratelimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(w.ends.UnixMilli())/1000)), 10))
-	if w.used <= s.limiter.limit {
+	header.Set("X-Ratelimit-Limit", strconv.Itoa(limit))
+	header.Set("X-Ratelimit-Remaining", strconv.Itoa(max(0, limit-w.used)))
+	header.Set("X-Ratelimit-Reset", reset)
+	if w.used <= limit {
 		return header, nil
 	}
-	return header, rateRefusal(c.caller != "", w.ends.Sub(now))
+	refusal := rateRefusal(c.caller != "", w.ends.Sub(now))
+	if unix {
+		refusal.header.Set("Retry-After", reset)
+	}
+	return header, refusal
 }
 
 // rateRefusal is JSON that is called plain text, as the real one sends it.

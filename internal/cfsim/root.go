@@ -47,6 +47,8 @@ func (s *Simulator) getV3(c *call) (*answer, error) {
 }
 
 func (s *Simulator) getInfo(c *call) (*answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return jsonAnswer(http.StatusOK, map[string]any{
 		"build":          "cfsim",
 		"cli_version":    map[string]string{"minimum": "", "recommended": ""},

@@ -41,9 +41,11 @@ func (s *Simulator) routeTable() []route {
 		{method: "GET", pattern: "/v3/organizations", handle: s.listOrganizations},
 		{method: "POST", pattern: "/v3/organizations", handle: s.createOrganization},
 		{method: "GET", pattern: "/v3/organizations/:guid", handle: s.getOrganization},
+		{method: "PATCH", pattern: "/v3/organizations/:guid", handle: s.updateOrganization},
 		{method: "GET", pattern: "/v3/spaces", handle: s.listSpaces},
 		{method: "POST", pattern: "/v3/spaces", handle: s.createSpace},
 		{method: "GET", pattern: "/v3/spaces/:guid", handle: s.getSpace},
+		{method: "PATCH", pattern: "/v3/spaces/:guid", handle: s.updateSpace},
 		{method: "POST", pattern: "/v3/roles", handle: s.createRole},
 
 		{method: "GET", pattern: "/v3/service_offerings", access: optional, handle: s.listOfferings},
@@ -60,6 +62,13 @@ func (s *Simulator) routeTable() []route {
 		{method: "GET", pattern: "/v3/service_instances/:guid/parameters", handle: s.getInstanceParameters},
 		{method: "GET", pattern: "/v3/service_instances/:guid/permissions", handle: s.getPermissions},
 		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: s.getSharedSpaces},
+		{method: "POST", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: s.shareInstance},
+		{method: "DELETE", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/:guid", handle: s.unshareInstance},
+		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/usage_summary", handle: s.getUsageSummary},
+
+		{method: "GET", pattern: "/v3/feature_flags", handle: s.listFeatures},
+		{method: "GET", pattern: "/v3/feature_flags/:guid", handle: s.getFeature},
+		{method: "PATCH", pattern: "/v3/feature_flags/:guid", handle: s.updateFeature},
 
 		{method: "GET", pattern: "/v3/service_credential_bindings", handle: s.listKeys},
 		{method: "POST", pattern: "/v3/service_credential_bindings", handle: s.createKey},
@@ -84,32 +93,32 @@ func segments(path string) []string {
 	return strings.Split(strings.Trim(path, "/"), "/")
 }
 
-// find returns the route of a request and the GUID in its path. Without a
+// find returns the route of a request and what is in its path for :guid. Without a
 // route, the pattern that the request is counted under is still filled in.
-func (s *Simulator) find(r *http.Request) (route, string) {
+func (s *Simulator) find(r *http.Request) (route, []string) {
 	parts := segments(r.URL.Path)
 	for _, candidate := range s.routes {
-		if guid, ok := match(candidate.segments, parts); ok && candidate.method == r.Method {
-			return candidate, guid
+		if values, ok := match(candidate.segments, parts); ok && candidate.method == r.Method {
+			return candidate, values
 		}
 	}
-	return route{method: r.Method, pattern: guidPattern.ReplaceAllString(r.URL.Path, "/:guid")}, ""
+	return route{method: r.Method, pattern: guidPattern.ReplaceAllString(r.URL.Path, "/:guid")}, nil
 }
 
 // guidPattern finds what is a GUID in the path of an unknown route.
 var guidPattern = regexp.MustCompile(`/[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`)
 
-func match(pattern, parts []string) (guid string, ok bool) {
+func match(pattern, parts []string) (values []string, ok bool) {
 	if len(pattern) != len(parts) {
-		return "", false
+		return nil, false
 	}
 	for i, segment := range pattern {
 		switch {
 		case segment == ":guid" && parts[i] != "":
-			guid = parts[i]
+			values = append(values, parts[i])
 		case segment != parts[i]:
-			return "", false
+			return nil, false
 		}
 	}
-	return guid, true
+	return values, true
 }

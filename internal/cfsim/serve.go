@@ -18,9 +18,11 @@ type call struct {
 	query   url.Values
 	body    []byte
 	guid    string // the :guid of the route
+	second  string // another one behind it
 	base    string // scheme and host that links begin with
 	caller  string // subject of the token, "" without one
 	korifi  bool   // answers are to be Korifi's
+	names   collations
 }
 
 // serve is the way of every request: count, fault, handle, write.
@@ -32,9 +34,10 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	// The body is read before anything else: a call that is delayed must have
 	// it even when its caller has gone.
 	body, readErr := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	found, guid := s.find(r)
+	found, values := s.find(r)
 	s.count(r.Method + " " + found.pattern)
-	c := &call{request: r, query: r.URL.Query(), body: body, guid: guid, base: baseURL(r), korifi: s.options.Korifi}
+	values = append(values, "", "")
+	c := &call{request: r, query: r.URL.Query(), body: body, guid: values[0], second: values[1], base: baseURL(r), korifi: s.options.Korifi, names: s.world.names}
 	handle := func() *answer { return s.handle(found, c, readErr) }
 	answer := s.throughFaults(c, found.pattern, handle)
 	answer.header.Set("X-Vcap-Request-Id", s.requestID(r))

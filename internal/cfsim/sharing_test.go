@@ -66,3 +66,83 @@ func TestTimeFilters(t *testing.T) {
 	checkAnswer(t, c.do("GET", "/v3/service_instances?updated_ats[lt]="+url.QueryEscape("today"), ""),
 		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Updated ats has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'")
 }
+
+// TestSharingThroughTheAPI needs a feature flag, a shareable offering, and
+// spaces that can have the instance.
+func TestSharingThroughTheAPI(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid, work := c.plant(""), c.space("work")
+	other := c.must(201, "POST", "/v3/spaces", `{"name":"other","relationships":{"organization":{"data":{"guid":"`+c.org("demo")+`"}}}}`).str("guid")
+	path := "/v3/service_instances/" + guid + "/relationships/shared_spaces"
+	with := func(space string) string { return `{"data":[{"guid":"` + space + `"}]}` }
+	share := func(space, want string) { t.Helper(); checkAnswer(t, c.do("POST", path, with(space)), want) }
+
+	share(other, "403 330002 CF-FeatureDisabled: Feature Disabled: service_instance_sharing")
+	if r := c.must(200, "GET", "/v3/feature_flags/service_instance_sharing", ""); r.at("enabled") != false || r.str("name") != "service_instance_sharing" {
+		t.Errorf("flag %s", r.body)
+	}
+	c.must(200, "PATCH", "/v3/feature_flags/service_instance_sharing", `{"enabled":true}`)
+	share(other, unprocessableText+"The postgres service does not support service instance sharing.")
+	c.must(200, "POST", "/__sim/marketplace", `{"shareable":{"postgres":true}}`)
+	if r := c.must(200, "GET", "/v3/service_offerings?names=postgres", ""); r.at("resources", 0, "shareable") != true {
+		t.Errorf("offering %s", r.body)
+	}
+	share("nowhere", unprocessableText+"Unable to share service instance it with spaces ['nowhere']. Ensure the spaces exist and that you have access to them.")
+	share(work, unprocessableText+"Unable to share service instance 'it' with space '"+work+"'. Service instances cannot be shared into the space where they were created.")
+	checkAnswer(t, c.do("POST", path, `{}`), unprocessableText+"Data must be an array")
+
+	c.must(200, "POST", "/__sim/marketplace", `{"visible_in":{"postgres/small":["ferry"]}}`)
+	share(other, unprocessableText+"Access to service postgres and plan small is not enabled in demo/other.")
+	c.must(200, "POST", "/__sim/marketplace", `{"visible_in":{"postgres/small":null},"hide":["postgres/small"]}`)
+	share(other, unprocessableText+"The service instance could not be shared as the small plan is inactive.")
+	c.must(200, "POST", "/__sim/marketplace", `{"show":["postgres/small"]}`)
+
+	namesake := c.must(200, "POST", "/__sim/instances", `{"org":"demo","space":"other","name":"it","offering":"postgres","plan":"small"}`).str("guid")
+	share(other, unprocessableText+"A service instance called it already exists in other.")
+	c.must(204, "DELETE", "/v3/service_instances/"+namesake+"?purge=true", "")
+	for _, state := range []struct{ operation, want string }{
+		{`"create","state":"failed"`, "404 60004 CF-ServiceInstanceNotFound: The service instance could not be found: it"},
+		{`"create","state":"in progress"`, unprocessableText + "Service instance is currently being created. It can be shared after its creation succeeded."},
+		{`"delete","state":"in progress"`, unprocessableText + "The service instance is getting deleted."},
+		{`"update","state":"in progress"`, "200"},
+	} {
+		c.must(200, "PATCH", "/__sim/instances/"+guid, `{"last_operation":{"type":`+state.operation+`}}`)
+		share(other, state.want)
+	}
+	r := c.must(200, "GET", path+"?fields[space]=guid,name,relationships.organization&fields[space.organization]=guid,name", "")
+	if r.str("data", 0, "guid") != other || r.str("included", "spaces", 0, "name") != "other" || r.str("included", "organizations", 0, "name") != "demo" {
+		t.Errorf("shared spaces %s", r.body)
+	}
+	if r := c.must(200, "GET", path+"/usage_summary", ""); r.str("usage_summary", 0, "space", "guid") != other {
+		t.Errorf("usage %s", r.body)
+	}
+	checkAnswer(t, c.do("DELETE", path+"/nowhere", ""), unprocessableText+"Unable to unshare service instance from space nowhere. Ensure the space exists.")
+	c.must(204, "DELETE", path+"/"+other, "")
+	if r := c.must(200, "GET", path, ""); r.at("data", 0) != nil {
+		t.Errorf("still shared: %s", r.body)
+	}
+}
+
+// TestFeatureFlags lists what a Cloud Controller has, and keeps all but
+// operators from changing it.
+func TestFeatureFlags(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	if names := c.must(200, "GET", "/v3/feature_flags", "").names(); len(names) != 18 || names[0] != "app_bits_upload" {
+		t.Errorf("flags %v", names)
+	}
+	const flag = "/v3/feature_flags/service_instance_creation"
+	r := c.must(200, "PATCH", flag, `{"enabled":false,"custom_error_message":"closed"}`)
+	if r.at("enabled") != false || r.str("custom_error_message") != "closed" {
+		t.Errorf("flag %s", r.body)
+	}
+	body := c.instanceBody("it", "postgres/small", "")
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "403 330002 CF-FeatureDisabled: Feature Disabled: closed")
+	c.must(200, "PATCH", flag, `{"enabled":true,"custom_error_message":null}`)
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
+	checkAnswer(t, c.do("PATCH", flag, `{"enabled":"yes"}`), unprocessableText+"Enabled must be a boolean")
+	checkAnswer(t, c.do("GET", "/v3/feature_flags/x", ""), "404 10010 CF-ResourceNotFound: Feature flag not found")
+	c.must(200, "POST", "/__sim/conditions", `{"permissions":{"ferry":"org_manager"}}`)
+	checkAnswer(t, c.do("PATCH", flag, `{"enabled":false}`), "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action")
+}

@@ -30,6 +30,13 @@ type Options struct {
 	// send in a RateWindow; 0 means any number. A zero RateWindow is a second.
 	RateLimit  int
 	RateWindow time.Duration
+	// RetryAfterUnix sends the Unix time of a window's end as Retry-After, as
+	// older Cloud Controllers do, in place of the seconds until then.
+	RetryAfterUnix bool
+	// NamesIgnoreCase makes the names of instances and keys that differ in case
+	// only the same, as on a database that ignores case. Those of
+	// organizations, spaces, offerings and plans always are.
+	NamesIgnoreCase bool
 	// Korifi answers as Korifi does wherever that differs, see docs/simulator.md.
 	Korifi bool
 	// KorifiDeleteTimeout is when Korifi's job of a delete gives up; 0 means
@@ -121,8 +128,8 @@ func New(o Options) *Simulator {
 		done:    make(chan struct{}),
 		timers:  map[*time.Timer]struct{}{},
 		counts:  map[string]int{},
-		world:   newWorld(o.Now()),
-		limiter: newRateLimiter(o.RateLimit, o.RateWindow),
+		world:   newWorld(o.Now(), collationsOf(o)),
+		limiter: newRateLimiter(o.RateLimit, o.RateWindow, o.RetryAfterUnix),
 
 		conditions: noConditions(),
 	}

@@ -3,7 +3,6 @@ package cfsim
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -14,6 +13,7 @@ type space struct {
 	guid, name   string
 	organization *organization
 	created      time.Time
+	updated      time.Time
 	metadata     metadata
 }
 
@@ -34,29 +34,27 @@ type spaceView struct {
 	Links         map[string]link  `json:"links"`
 }
 
-func (sp *space) sortKeys() sortKeys { return sortKeys{sp.name, sp.created} }
+func (sp *space) sortKeys() sortKeys { return sortKeys{sp.name, sp.updated} }
 
 func (w *world) addSpace(o *organization, name string, now time.Time) *space {
 	seed := o.guid + "/" + name
-	if n := w.vanished[seed]; n > 0 {
-		seed += "#" + strconv.Itoa(n)
-	}
-	sp := &space{guid: fixedGUID("space", seed), name: name, organization: o, created: now}
+	guid := unusedGUID("space", seed, w.vanished[seed], func(guid string) bool { return w.spaceByGUID[guid] != nil })
+	sp := &space{guid: guid, name: name, organization: o, created: now, updated: now}
 	w.spaces = append(w.spaces, sp)
 	w.spaceByGUID[sp.guid] = sp
-	w.spaceByName[spaceName{o, name}] = sp
+	w.spaceByName[spaceName{o, w.names.places(name)}] = sp
 	return sp
 }
 
 func (w *world) spaceNamed(o *organization, name string) *space {
-	return w.spaceByName[spaceName{o, name}]
+	return w.spaceByName[spaceName{o, w.names.places(name)}]
 }
 
 // removeSpace drops a space. One of that name that comes later gets another GUID.
 func (w *world) removeSpace(sp *space) {
 	w.spaces = slices.DeleteFunc(w.spaces, func(other *space) bool { return other == sp })
 	delete(w.spaceByGUID, sp.guid)
-	delete(w.spaceByName, spaceName{sp.organization, sp.name})
+	delete(w.spaceByName, spaceName{sp.organization, w.names.places(sp.name)})
 	w.vanished[sp.organization.guid+"/"+sp.name]++
 }
 
@@ -71,7 +69,7 @@ func (s *Simulator) spaceView(c *call) func(*space) spaceView {
 func (c *call) spaceView(sp *space) spaceView {
 	self := c.base + "/v3/spaces/" + sp.guid
 	return spaceView{
-		GUID: sp.guid, Name: sp.name, CreatedAt: timestamp(sp.created), UpdatedAt: timestamp(sp.created),
+		GUID: sp.guid, Name: sp.name, CreatedAt: timestamp(sp.created), UpdatedAt: timestamp(sp.updated),
 		Relationships: map[string]toOne{"organization": related(sp.organization.guid), "quota": {}},
 		Metadata:      sp.metadata,
 		Links: map[string]link{
@@ -96,7 +94,7 @@ func (s *Simulator) listSpaces(c *call) (*answer, error) {
 	}
 	return listed(s, func() (*listPage[spaceView], error) {
 		found := passing(s.world.spaces, func(sp *space) bool {
-			return s.readable(c) && passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels)
+			return s.readable(c) && c.names.places.passes(names, sp.name) && passes(guids, sp.guid) && passes(orgs, sp.organization.guid) && labels.matches(sp.metadata.Labels)
 		})
 		return takePage(c, found, (*space).sortKeys, s.spaceView(c), extra)
 	})

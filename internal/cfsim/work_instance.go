@@ -65,7 +65,7 @@ func (w *provisioning) ask() reply {
 	w.row.received = w.parameters
 	r := w.s.backing.ask(w.call(), w.row.plan.spec.fates, w.row.guid)
 	if r.dashboard != "" {
-		w.row.dashboard = &r.dashboard
+		w.row.setDashboard(r.dashboard)
 	}
 	return r
 }

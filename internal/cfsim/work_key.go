@@ -47,6 +47,9 @@ func (w *binding) ask() reply {
 	}
 	plan := w.row.instance.plan
 	r := w.s.backing.ask(w.call(), plan.spec.fates, w.row.guid)
+	if r.details != nil {
+		w.row.answered = r.details
+	}
 	if r.outcome == replyAccepted && !plan.offering.spec.retrievable && !w.s.options.Korifi {
 		w.s.backing.forgetOperation(w.row.guid)
 		return reply{outcome: replyRefused, message: cannotFetch().Detail, own: []cfError{cannotFetch()}}

@@ -36,7 +36,11 @@ func (w *updating) ask() reply {
 	if w.parameters != nil {
 		w.row.received = w.parameters
 	}
-	return w.s.backing.ask(w.call(), w.target().spec.fates, w.row.guid)
+	r := w.s.backing.ask(w.call(), w.target().spec.fates, w.row.guid)
+	if r.dashboard != "" {
+		w.row.setDashboard(r.dashboard)
+	}
+	return r
 }
 
 func (w *updating) began() { w.mark(kindUpdate, stateInProgress, "") }
@@ -56,7 +60,7 @@ func (s *Simulator) apply(row *instance, c changes) {
 	if marks, err := row.metadata.applied(c.metadata); err == nil {
 		row.metadata = marks
 	}
-	if c.name != nil && s.world.instances.named(row.space, *c.name) == nil {
+	if c.name != nil && s.nameFree(row, *c.name) {
 		s.world.instances.rename(row, *c.name)
 	}
 	if c.tags != nil {

@@ -103,7 +103,8 @@ func (s *Simulator) heard(j *job, w work, r reply) {
 		s.completed(j, w)
 	case replyAccepted:
 		w.began()
-		s.poll(j, w, time.Now())
+		j.polled = time.Now()
+		s.poll(j, w, j.polled)
 	case replyRefused:
 		j.set(jobFailed, s.options.Now(), w.refused(r)...)
 	case replySilent:

@@ -10,6 +10,7 @@ type world struct {
 	spaces        []*space
 	spaceByGUID   map[string]*space
 	spaceByName   map[spaceName]*space
+	names         collations
 	vanished      map[string]int      // spaces removed, by GUID of the organization and name
 	roles         map[roleName]string // GUID of the role
 	market        *marketplace
@@ -25,12 +26,13 @@ type rows struct {
 	swept     time.Time // when old jobs were last dropped
 }
 
-func newWorld(now time.Time) *world {
+func newWorld(now time.Time, names collations) *world {
 	w := &world{
 		started:     now,
 		spaceByGUID: map[string]*space{},
 		spaceByName: map[spaceName]*space{},
 		vanished:    map[string]int{},
+		names:       names,
 		roles:       map[roleName]string{},
 		market:      newMarketplace(),
 	}
@@ -46,7 +48,7 @@ func (w *world) forget() {
 	w.market.forgetInstances()
 	w.rows = rows{
 		sequence:  w.sequence,
-		instances: newInstanceTable(),
+		instances: newInstanceTable(w.names.rows),
 		keys:      map[string]*key{},
 		jobs:      map[string]*job{},
 		swept:     w.swept,

@@ -17,11 +17,12 @@ type SimOptions struct {
 	JobDelay, BrokerDelay, PollInterval, BrokerTimeout time.Duration
 	// Faithful takes the figures of a real Cloud Controller.
 	Faithful bool
-	// RecursiveDelete, RateLimit, RateWindow and Korifi are those of
-	// cfsim.Options.
+	// The rest are those of cfsim.Options.
 	RecursiveDelete bool
 	RateLimit       int
 	RateWindow      time.Duration
+	RetryAfterUnix  bool
+	NamesIgnoreCase bool
 	Korifi          bool
 }
 
@@ -39,6 +40,7 @@ func (o SimOptions) options(logger *slog.Logger) cfsim.Options {
 		JobDelay: o.JobDelay, BrokerDelay: o.BrokerDelay, PollInterval: o.PollInterval,
 		BrokerTimeout: o.BrokerTimeout, Now: time.Now, Logger: logger,
 		RecursiveDelete: o.RecursiveDelete, RateLimit: o.RateLimit, RateWindow: o.RateWindow, Korifi: o.Korifi,
+		RetryAfterUnix: o.RetryAfterUnix, NamesIgnoreCase: o.NamesIgnoreCase,
 	}
 	if o.Faithful {
 		c = c.Faithful()
