@@ -1,6 +1,6 @@
 // Package cfsim is a Cloud Foundry to develop and test against: the Cloud
-// Controller's v3 API over real HTTP, a UAA token endpoint under the same
-// listener, and a backing service broker inside, with one plan for each thing
+// Controller's v3 API over real HTTP, as far as services and the cf command
+// line client need it, a UAA under the same listener, and a backing service broker inside, with one plan for each thing
 // that can happen to an operation.
 //
 // It keeps to what a real Cloud Controller does where a broker can notice it:

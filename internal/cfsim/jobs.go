@@ -20,6 +20,8 @@ const (
 	jobDeleteInstance = "service_instance.delete"
 	jobCreateKey      = "service_keys.create"
 	jobDeleteKey      = "service_keys.delete"
+	jobDeleteSpace    = "space.delete"
+	jobDeleteRole     = "role.delete"
 )
 
 // How long ended jobs of resources that are gone stay readable, and how often
@@ -84,7 +86,7 @@ func (w *world) sweepJobs(now time.Time) {
 
 // exists tells whether the row that a job is about is still there.
 func (w *world) exists(j *job) bool {
-	return w.instances.get(j.resource) != nil || w.keys[j.resource] != nil
+	return w.instances.get(j.resource) != nil || w.keys[j.resource] != nil || w.spaceByGUID[j.resource] != nil
 }
 
 type jobView struct {
@@ -109,6 +111,8 @@ func (j *job) resourceLink(base string) (string, link) {
 		return "service_instances", link{Href: base + "/v3/service_instances/" + j.resource}
 	case jobDeleteInstance:
 		return "service_instance", link{Href: base + "/v3/service_instances/" + j.resource}
+	case jobDeleteSpace:
+		return "space", link{Href: base + "/v3/spaces/" + j.resource}
 	default:
 		return "service_credential_binding", link{Href: base + "/v3/service_credential_bindings/" + j.resource}
 	}

@@ -80,21 +80,28 @@ func (c *call) includedInstances() (func([]*key) map[string]included, error) {
 	if c.korifi {
 		return nil, nil
 	}
-	instances := false
+	instances, apps := false, false
 	for _, name := range c.wanted("include") {
 		switch name {
 		case "service_instance":
 			instances = true
 		case "app":
+			apps = true
 		default:
 			return nil, badQuery("Invalid included resource: '" + name + "'. Valid included resources are: 'app', 'service_instance'")
 		}
 	}
-	if !instances {
+	if !instances && !apps {
 		return nil, nil
 	}
 	return func(keys []*key) map[string]included {
-		views := distinct(keys, func(k *key) *instance { return k.instance }, c.instanceView)
-		return map[string]included{"service_instances": views}
+		result := map[string]included{}
+		if instances {
+			result["service_instances"] = distinct(keys, func(k *key) *instance { return k.instance }, c.instanceView)
+		}
+		if apps {
+			result["apps"] = []struct{}{} // keys have none
+		}
+		return result
 	}, nil
 }

@@ -36,8 +36,12 @@ func korifiOperation(operation string) string {
 // korifiRoutes changes the routes of the Cloud Controller into Korifi's.
 func (s *Simulator) korifiRoutes(routes []route) []route {
 	const one = "/v3/service_instances/:guid"
-	missing := []string{one + "/parameters", one + "/permissions", one + "/relationships/shared_spaces", one + "/relationships/shared_spaces/:guid", one + "/relationships/shared_spaces/usage_summary"}
+	// What has a job of its own would have one of another kind there.
+	missing := []string{"/v3/feature_flags", "/v3/feature_flags/:guid", "/v3/organization_quotas/:guid", one + "/parameters", one + "/permissions", one + "/relationships/shared_spaces", one + "/relationships/shared_spaces/:guid", one + "/relationships/shared_spaces/usage_summary"}
 	routes = slices.DeleteFunc(routes, func(r route) bool { return slices.Contains(missing, r.pattern) })
+	routes = slices.DeleteFunc(routes, func(r route) bool {
+		return r.method == http.MethodDelete && (r.pattern == "/v3/spaces/:guid" || r.pattern == "/v3/roles/:guid")
+	})
 	own := map[string]handler{
 		"POST /v3/service_instances":                   s.createKorifiInstance,
 		"PATCH " + one:                                 s.updateKorifiInstance,

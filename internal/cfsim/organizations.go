@@ -74,8 +74,11 @@ func (c *call) organizationView(o *organization) organizationView {
 	return organizationView{
 		GUID: o.guid, Name: o.name, CreatedAt: timestamp(o.created), UpdatedAt: timestamp(o.updated),
 		Metadata:      o.metadata,
-		Relationships: map[string]toOne{"quota": {}},
-		Links:         map[string]link{"self": {Href: self}},
+		Relationships: map[string]toOne{"quota": related(quotaGUID())},
+		Links: map[string]link{
+			"self": {Href: self}, "domains": {Href: self + "/domains"}, "default_domain": {Href: self + "/domains/default"},
+			"quota": {Href: c.base + "/v3/organization_quotas/" + quotaGUID()},
+		},
 	}
 }
 

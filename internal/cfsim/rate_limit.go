@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -43,7 +44,7 @@ func (l *rateLimiter) take(who string, now time.Time) rateWindow {
 // unlimited tells which routes the limiter lets through uncounted. The UAA is
 // another component.
 func unlimited(pattern string) bool {
-	return pattern == "/" || pattern == "/v3" || pattern == healthRoute || pattern == tokenRoute
+	return pattern == "/" || pattern == "/v3" || pattern == healthRoute || strings.HasPrefix(pattern, uaaPrefix)
 }
 
 // limited counts a request. It returns the headers that tell of the limit, nil

@@ -40,7 +40,8 @@ func (s *Simulator) getHealth(*call) (*answer, error) {
 
 func (s *Simulator) getV3(c *call) (*answer, error) {
 	links := map[string]link{"self": {Href: c.base + "/v3"}}
-	for _, name := range []string{"organizations", "spaces", "roles", "service_offerings", "service_plans", "service_instances", "service_credential_bindings"} {
+	for _, name := range []string{"organizations", "spaces", "roles", "service_offerings", "service_plans", "service_instances", "service_credential_bindings",
+		"service_brokers", "users", "apps", "feature_flags"} {
 		links[name] = link{Href: c.base + "/v3/" + name}
 	}
 	return jsonAnswer(http.StatusOK, map[string]any{"links": links})

@@ -3,6 +3,7 @@ package cfsim
 import (
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,14 +31,28 @@ const (
 )
 
 func (s *Simulator) routeTable() []route {
-	routes := []route{
+	routes := slices.Concat(s.surroundingRoutes(), s.serviceRoutes())
+	if s.options.Korifi {
+		routes = s.korifiRoutes(routes)
+	}
+	for i := range routes {
+		routes[i].segments = segments(routes[i].pattern)
+	}
+	return routes
+}
+
+// surroundingRoutes are those of the UAA, of places and of people.
+func (s *Simulator) surroundingRoutes() []route {
+	return []route{
 		{method: "GET", pattern: "/", access: open, handle: s.getRoot},
 		{method: "GET", pattern: healthRoute, access: open, handle: s.getHealth},
 		{method: "GET", pattern: "/v3", access: open, handle: s.getV3},
 		{method: "GET", pattern: "/v3/info", access: open, handle: s.getInfo},
 		{method: "POST", pattern: tokenRoute, access: open, handle: s.postToken},
 		{method: "GET", pattern: tokenRoute, access: open, handle: s.getToken},
-
+		{method: "GET", pattern: loginRoute, access: open, handle: s.getLogin},
+		{method: "GET", pattern: infoRoute, access: open, handle: s.getLogin},
+		{method: "GET", pattern: clientRoute, access: open, handle: s.getClient},
 		{method: "GET", pattern: "/v3/organizations", handle: s.listOrganizations},
 		{method: "POST", pattern: "/v3/organizations", handle: s.createOrganization},
 		{method: "GET", pattern: "/v3/organizations/:guid", handle: s.getOrganization},
@@ -46,8 +61,28 @@ func (s *Simulator) routeTable() []route {
 		{method: "POST", pattern: "/v3/spaces", handle: s.createSpace},
 		{method: "GET", pattern: "/v3/spaces/:guid", handle: s.getSpace},
 		{method: "PATCH", pattern: "/v3/spaces/:guid", handle: s.updateSpace},
+		{method: "DELETE", pattern: "/v3/spaces/:guid", handle: s.deleteSpace},
+		{method: "GET", pattern: "/v3/organizations/:guid/domains", handle: s.listDomains},
+		{method: "GET", pattern: "/v3/organizations/:guid/relationships/default_isolation_segment", handle: s.getIsolationSegment},
+		{method: "GET", pattern: "/v3/organization_quotas/:guid", handle: s.getQuota},
+		{method: "GET", pattern: "/v3/apps", handle: s.listApps},
+		{method: "GET", pattern: "/v3/users", handle: s.listUsers},
+		{method: "GET", pattern: "/v3/users/:guid", handle: s.getUser},
+		{method: "GET", pattern: "/v3/roles", handle: s.listRoles},
 		{method: "POST", pattern: "/v3/roles", handle: s.createRole},
+		{method: "GET", pattern: "/v3/roles/:guid", handle: s.getRole},
+		{method: "DELETE", pattern: "/v3/roles/:guid", handle: s.deleteRole},
+		{method: "GET", pattern: "/v3/service_brokers", handle: s.listBrokers},
+		{method: "GET", pattern: "/v3/service_brokers/:guid", handle: s.getBroker},
+		{method: "GET", pattern: "/v3/feature_flags", handle: s.listFeatures},
+		{method: "GET", pattern: "/v3/feature_flags/:guid", handle: s.getFeature},
+		{method: "PATCH", pattern: "/v3/feature_flags/:guid", handle: s.updateFeature},
+	}
+}
 
+// serviceRoutes are those of the marketplace, of instances, keys and jobs.
+func (s *Simulator) serviceRoutes() []route {
+	return []route{
 		{method: "GET", pattern: "/v3/service_offerings", access: optional, handle: s.listOfferings},
 		{method: "GET", pattern: "/v3/service_offerings/:guid", access: optional, handle: s.getOffering},
 		{method: "GET", pattern: "/v3/service_plans", access: optional, handle: s.listPlans},
@@ -66,10 +101,6 @@ func (s *Simulator) routeTable() []route {
 		{method: "DELETE", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/:guid", handle: s.unshareInstance},
 		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/usage_summary", handle: s.getUsageSummary},
 
-		{method: "GET", pattern: "/v3/feature_flags", handle: s.listFeatures},
-		{method: "GET", pattern: "/v3/feature_flags/:guid", handle: s.getFeature},
-		{method: "PATCH", pattern: "/v3/feature_flags/:guid", handle: s.updateFeature},
-
 		{method: "GET", pattern: "/v3/service_credential_bindings", handle: s.listKeys},
 		{method: "POST", pattern: "/v3/service_credential_bindings", handle: s.createKey},
 		{method: "GET", pattern: "/v3/service_credential_bindings/:guid", handle: s.getKey},
@@ -80,13 +111,6 @@ func (s *Simulator) routeTable() []route {
 
 		{method: "GET", pattern: "/v3/jobs/:guid", handle: s.getJob},
 	}
-	if s.options.Korifi {
-		routes = s.korifiRoutes(routes)
-	}
-	for i := range routes {
-		routes[i].segments = segments(routes[i].pattern)
-	}
-	return routes
 }
 
 func segments(path string) []string {

@@ -1,6 +1,7 @@
 package cfsim
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -50,8 +51,13 @@ func (w *world) spaceNamed(o *organization, name string) *space {
 	return w.spaceByName[spaceName{o, w.names.places(name)}]
 }
 
-// removeSpace drops a space. One of that name that comes later gets another GUID.
+// removeSpace drops a space with the roles in it, and what was shared with it is
+// not any more. One of that name that comes later gets another GUID.
 func (w *world) removeSpace(sp *space) {
+	for _, row := range w.instances.ordered {
+		row.sharedWith = slices.DeleteFunc(slices.Clone(row.sharedWith), func(other *space) bool { return other == sp })
+	}
+	maps.DeleteFunc(w.roles, func(name roleName, _ *role) bool { return name.place == sp.guid })
 	w.spaces = slices.DeleteFunc(w.spaces, func(other *space) bool { return other == sp })
 	delete(w.spaceByGUID, sp.guid)
 	delete(w.spaceByName, spaceName{sp.organization, w.names.places(sp.name)})

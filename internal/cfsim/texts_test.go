@@ -79,7 +79,7 @@ func TestNotFoundTexts(t *testing.T) {
 		"GET /v3/service_plans/x":                          "404 10010 CF-ResourceNotFound: Service plan not found",
 		"GET /v3/service_offerings/x":                      "404 10010 CF-ResourceNotFound: Service offering not found",
 		"GET /v3/service_plans/x/visibility":               "404 10010 CF-ResourceNotFound: Service plan not found",
-		"GET /v3/apps":                                     "404 10000 CF-NotFound: Unknown request",
+		"GET /v3/packages":                                 "404 10000 CF-NotFound: Unknown request",
 		"PUT /v3/service_instances":                        "404 10000 CF-NotFound: Unknown request",
 		"GET /elsewhere":                                   "404 10000 CF-NotFound: Unknown request",
 	}
@@ -108,6 +108,8 @@ func TestSpacesAndRoles(t *testing.T) {
 		t.Errorf("the name in another organization: %d", r.status)
 	}
 	role := `{"type":"space_developer","relationships":{"user":{"data":{"guid":"me"}},"space":{"data":{"guid":"` + sp.str("guid") + `"}}}}`
+	checkAnswer(t, c.do("POST", "/v3/roles", role), unprocessableText+"Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+	c.must(201, "POST", "/v3/roles", `{"type":"organization_user","relationships":{"user":{"data":{"guid":"me"}},"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`)
 	if r := c.do("POST", "/v3/roles", role); r.status != 201 || r.str("type") != "space_developer" {
 		t.Errorf("role: %d %s", r.status, r.body)
 	}

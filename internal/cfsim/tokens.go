@@ -49,6 +49,13 @@ type claims struct {
 	Subject    string    `json:"sub"`
 	Client     string    `json:"client_id"`
 	User       string    `json:"user_name,omitempty"`
+	UserID     string    `json:"user_id,omitempty"`
+	Email      string    `json:"email,omitempty"`
+	Origin     string    `json:"origin,omitempty"`
+	Grant      string    `json:"grant_type"`
+	Authorized string    `json:"azp"`
+	Issued     int64     `json:"iat"`
+	Zone       string    `json:"zid"`
 	Audience   []string  `json:"aud"`
 	Scope      []string  `json:"scope"`
 	Kind       tokenKind `json:"kind"`
@@ -66,6 +73,10 @@ func (t *tokenIssuer) issue(who login, kind tokenKind, validity time.Duration) (
 		ID: t.random.guid(), Subject: who.subject, Client: who.client, User: who.user,
 		Audience: audience(who), Scope: who.scope, Kind: kind,
 		Generation: t.generation(kind).Load(), Expires: t.now().Add(validity).Unix(),
+		Grant: "client_credentials", Authorized: who.client, Issued: t.now().Unix(), Zone: "uaa",
+	}
+	if who.user != "" {
+		c.UserID, c.Email, c.Origin, c.Grant = who.subject, who.user, origin, "password"
 	}
 	payload, _ := json.Marshal(c) // strings and numbers only
 	encode := base64.RawURLEncoding.EncodeToString

@@ -1,6 +1,7 @@
 package cfsim
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,13 +19,28 @@ type login struct {
 }
 
 func clientLogin(id string) login {
-	return login{subject: id, client: id, scope: []string{"cloud_controller.admin", "cloud_controller.read", "cloud_controller.write"}}
+	return login{subject: id, client: id, scope: []string{adminScope, "cloud_controller.read", "cloud_controller.write"}}
 }
 
 func userLogin(name string) login {
 	l := clientLogin("cf")
 	l.subject, l.user = fixedGUID("user", name), name
 	l.scope = append(l.scope, "openid")
+	return l
+}
+
+// adminScope makes an administrator.
+const adminScope = "cloud_controller.admin"
+
+// permitted takes the scope of an administrator from a login that the control
+// has made less than that.
+func (s *Simulator) permitted(l login) login {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, limited := s.conditions.Permissions[cmp.Or(l.user, l.client)]
+	if limited && held != permitAdmin {
+		l.scope = slices.DeleteFunc(slices.Clone(l.scope), func(scope string) bool { return scope == adminScope })
+	}
 	return l
 }
 
@@ -109,7 +125,7 @@ func (s *Simulator) clientGrant(client string, form url.Values) (*answer, error)
 	if client != "ferry" {
 		return unauthorizedGrant()
 	}
-	who, ok := clientLogin(client).narrowed(form.Get("scope"))
+	who, ok := s.permitted(clientLogin(client)).narrowed(form.Get("scope"))
 	if !ok {
 		return invalidScope()
 	}
@@ -123,7 +139,7 @@ func (s *Simulator) passwordGrant(client string, form url.Values) (*answer, erro
 	if form.Get("username") != "admin" || form.Get("password") != "admin" {
 		return badCredentials()
 	}
-	who, ok := userLogin("admin").narrowed(form.Get("scope"))
+	who, ok := s.permitted(userLogin("admin")).narrowed(form.Get("scope"))
 	if !ok {
 		return invalidScope()
 	}
@@ -142,6 +158,7 @@ func (s *Simulator) refreshGrant(client string, form url.Values) (*answer, error
 	}
 	who := userLogin(c.User)
 	who.scope = c.Scope
+	who = s.permitted(who)
 	who, ok := who.narrowed(form.Get("scope"))
 	if !ok {
 		return invalidScope()

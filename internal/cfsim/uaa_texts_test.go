@@ -53,7 +53,7 @@ func TestRemainingTexts(t *testing.T) {
 	checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", strings.Replace(keyBody("a", guid, ""), guid, strings.Repeat("x", 201), 1)),
 		unprocessableText+"Relationships Service instance guid must be between 1 and 200 characters")
 	checkAnswer(t, c.do("POST", "/v3/roles", `{"type":"organization_user","relationships":{"user":{"data":{"guid":"me"}},"organization":{"data":{"guid":"x"}}}}`),
-		unprocessableText+"Invalid organization. Ensure the organization exists and you have access to it.")
+		unprocessableText+"Invalid organization. Ensure that the organization exists and you have access to it.")
 	checkAnswer(t, c.do("POST", "/v3/roles", `{"type":"space_developer","relationships":{"user":{"data":{"guid":"me"}},"space":{"data":{"guid":"x"}}}}`),
 		unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
 }

@@ -53,6 +53,7 @@ type verbs struct {
 type queuedJob struct {
 	job  *job
 	work work
+	step func() // all there is to do, in place of work
 }
 
 // queue has a worker come after the usual delay. It takes the job that has
@@ -61,7 +62,16 @@ func (s *Simulator) queue(j *job, w work) {
 	if s.closed {
 		return
 	}
-	s.waiting = append(s.waiting, queuedJob{j, w})
+	s.waiting = append(s.waiting, queuedJob{job: j, work: w})
+	s.later(s.options.JobDelay, s.pickUp)
+}
+
+// queueStep is queue for a job that a worker does at once.
+func (s *Simulator) queueStep(j *job, step func()) {
+	if s.closed {
+		return
+	}
+	s.waiting = append(s.waiting, queuedJob{job: j, step: step})
 	s.later(s.options.JobDelay, s.pickUp)
 }
 
@@ -73,6 +83,10 @@ func (s *Simulator) pickUp() {
 	next := s.waiting[0]
 	s.waiting[0] = queuedJob{} // lets go of the row
 	s.waiting = s.waiting[1:]
+	if next.step != nil {
+		next.step()
+		return
+	}
 	if !s.stopped(next.job, next.work, false) {
 		s.heard(next.job, next.work, next.work.ask())
 	}

@@ -11,8 +11,9 @@ type world struct {
 	spaceByGUID   map[string]*space
 	spaceByName   map[spaceName]*space
 	names         collations
-	vanished      map[string]int      // spaces removed, by GUID of the organization and name
-	roles         map[roleName]string // GUID of the role
+	vanished      map[string]int // spaces removed, by GUID of the organization and name
+	users         []*user
+	roles         map[roleName]*role
 	market        *marketplace
 	rows
 }
@@ -33,7 +34,8 @@ func newWorld(now time.Time, names collations) *world {
 		spaceByName: map[spaceName]*space{},
 		vanished:    map[string]int{},
 		names:       names,
-		roles:       map[roleName]string{},
+		users:       newUsers(now),
+		roles:       map[roleName]*role{},
 		market:      newMarketplace(),
 	}
 	for _, name := range []string{"ferry", "ferry-b", "demo"} {
