@@ -40,24 +40,6 @@ func TestRenamedByHand(t *testing.T) {
 	c.must(400, "PATCH", "/__sim/keys/"+key, `{"name":""}`)
 }
 
-// TestRenamedThroughTheAPI has the backing broker asked only where it wants to
-// know of names.
-func TestRenamedThroughTheAPI(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	for plan, status := range map[string]int{"postgres/small": 202, "queue/standard": 200} {
-		guid := c.ready(strings.ReplaceAll(plan, "/", "-"), plan)
-		r := c.must(status, "PATCH", "/v3/service_instances/"+guid, `{"name":"new-`+plan[:5]+`"}`)
-		row := c.lastOperation("/v3/service_instances/"+guid, "update succeeded")
-		if row.str("name") != "new-"+plan[:5] {
-			t.Errorf("%s: %s, then %s", plan, r.body, row.body)
-		}
-		if got, want := c.calls("new-"+plan[:5], update)+c.calls(strings.ReplaceAll(plan, "/", "-"), update), map[int]int{202: 1, 200: 0}[status]; got != want {
-			t.Errorf("%s: the backing broker was asked %d times, want %d", plan, got, want)
-		}
-	}
-}
-
 // TestPlacesAreRenamed has spaces and organizations change names: what is in
 // them, and what operators said about them, stays.
 func TestPlacesAreRenamed(t *testing.T) {
