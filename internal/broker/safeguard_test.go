@@ -268,6 +268,7 @@ func deleteFailedByOwnJob(r *rig) {
 	r.step(first)
 	r.wants(first, osb.Failed)
 	second := r.accepted(r.remove())
+	r.Advance(2 * time.Second) // a delete that follows a failed one waits
 	r.step(second)
 	r.wants(second, osb.InProgress)
 	r.failJob(brokertest.End{Fail: true, Description: "an operation is in progress"})

@@ -78,8 +78,8 @@ func safeguards() []safeguard {
 		{name: "failed only when the job says so", test: failedByJob, without: [][]mutation{
 			one("lifecycle/create.go", "!finalFailure(job.State, row.Age, t.SettleAfter) || ", "")}},
 		{name: "delete failed only by the own job", test: deleteFailedByOwnJob, without: [][]mutation{
-			one("lifecycle/delete.go", "return deletion(r, t, rows[0].GUID)",
-				"if rows[0].Last.Verb == Delete && rows[0].Last.State == LastFailed {\nreturn fail(r, t, \"\", \"\")\n}\nreturn deletion(r, t, rows[0].GUID)"),
+			one("lifecycle/delete.go", "return removeNext(r, t, rows[0].GUID)",
+				"if rows[0].Last.Verb == Delete && rows[0].Last.State == LastFailed {\nreturn fail(r, t, \"\", \"\")\n}\nreturn removeNext(r, t, rows[0].GUID)"),
 			one("lifecycle/delete.go", " && t.Job.BrokersWord", "")}},
 		{name: "binding tied to incarnation and guid", test: bindOfFormerLife, without: [][]mutation{{
 			{"lifecycle/request.go", " || instance.CreateOp != binding.InstanceCreateOp", ""},

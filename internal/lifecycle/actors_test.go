@@ -166,7 +166,7 @@ func (k *driver) read() {
 	k.record, k.revision = k.item.record, k.item.revision
 	k.tick = lc.Tick{
 		Operation: k.operation, Read: w.now, SettleAfter: settleAfter, Keep: keep,
-		Wait: time.Minute, Driver: "workflow", LeaseUntil: w.now.Add(callTime),
+		Wait: time.Minute, Pace: defaultPace(), Driver: "workflow", LeaseUntil: w.now.Add(callTime),
 	}
 	if w.leases {
 		k.tick.Driver = k.a.name
@@ -295,7 +295,7 @@ func (k *driver) await(e lc.Effect, m *message, intent time.Time) {
 	w.say("%s hears: %s", k.a.name, answer.Reply)
 	k.note(lc.Replied{
 		Operation: k.operation, Do: e.Do, Call: e.Call, GUID: e.GUID, Own: true,
-		Answer: answer, Driver: k.tick.Driver, Now: w.now,
+		Answer: answer, Driver: k.tick.Driver, Now: w.now, Wait: time.Minute, Pace: defaultPace(),
 	})
 }
 

@@ -1,6 +1,9 @@
 package lifecycle
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // tickCreate drives the create of an instance (protocol.md 4).
 func tickCreate(r Record, t Tick) Decision {
@@ -161,6 +164,7 @@ func rememberFailure(r Record, t Tick, guid, description, code string) Decision 
 // failed; the next tick looks again.
 func removeLeftover(r Record, t Tick, guid string) Decision {
 	c := r.Operation.Cleanup
+	refused := false
 	if c.GUID == guid && c.Job != "" {
 		if t.Job == nil {
 			return need(r, Effect{Do: AskJob, Job: c.Job})
@@ -168,13 +172,34 @@ func removeLeftover(r Record, t Tick, guid string) Decision {
 		if !t.Job.State.Ended() {
 			return wait(r, t)
 		}
+		if refused = t.Job.State == JobFailed; refused {
+			r.Operation.turnedDown(firstOf(t.Job.Description, notDone), t.Job.BrokersWord, t.Now, t.Pace)
+			r.Operation.Cleanup.Job = ""
+		}
+	}
+	d := leftoverNext(r, t, guid)
+	d.Write = d.Write || refused
+	return d
+}
+
+// leftoverNext sends the DELETE of a leftover, at once or later. A create does not wait
+// for ever for what the backing broker does not give up, unless something of its own is
+// there, too.
+func leftoverNext(r Record, t Tick, guid string) Decision {
+	op := r.Operation
+	own := slices.ContainsFunc(t.Look.Rows, func(row Row) bool { return row.Operation == op.ID })
+	if refusedEnough(r) && !own {
+		return failSettled(r, t, "What is left of an earlier attempt could not be removed: "+op.Trouble, "")
+	}
+	if d, early := tooEarly(r, t); early {
+		return d
 	}
 	n := r.Clone()
 	n.remember(guid)
 	n.settleIn(t)
 	n.Operation.Cleanup = Cleanup{GUID: guid}
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = due(t.Now, t.Wait)
+	n.Operation.Due = due(op, t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: RemoveLeftover, GUID: guid}}
 }
 

@@ -48,7 +48,7 @@ func jobFirst(r Record, t Tick) (Decision, bool) {
 // the instance is.
 func bindingsFirst(r Record, t Tick) (Decision, bool) {
 	var living []string
-	waiting := false
+	waiting, trouble := false, ""
 	for _, b := range t.Bindings {
 		if b.InstanceCreateOp != r.CreateOp.ID {
 			continue // of another incarnation: counts as gone
@@ -58,6 +58,9 @@ func bindingsFirst(r Record, t Tick) (Decision, bool) {
 			living = append(living, b.ID)
 		case Deleting:
 			waiting = true
+			if trouble == "" && b.Trouble != "" {
+				trouble = bindingTrouble(b)
+			}
 		case DeleteFailed:
 			waiting = waiting || b.OpenPost // else Cloud Foundry removes the key with the instance
 		default: // gone, or never there
@@ -68,7 +71,10 @@ func bindingsFirst(r Record, t Tick) (Decision, bool) {
 		d.Effect = Effect{Do: Unbind, Bindings: living}
 		return d, true
 	}
-	return wait(r, t), waiting
+	if !waiting {
+		return Decision{}, false
+	}
+	return waitBecause(r, t, trouble), true
 }
 
 // removeRows deletes the rows one after the other, each by the GUID just looked up.
@@ -76,7 +82,7 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 	op := r.Operation
 	i := slices.IndexFunc(rows, func(row Row) bool { return row.GUID == op.JobGUID })
 	if op.Job == "" || i < 0 {
-		return deletion(r, t, rows[0].GUID)
+		return removeNext(r, t, rows[0].GUID)
 	}
 	if t.Job == nil {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
@@ -87,7 +93,9 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 	case !t.Job.State.Ended():
 		return wait(r, t)
 	case failed && t.Job.State == JobFailed && t.Job.BrokersWord: // safeguard: delete failed only by the own job
-		return deleteFailed(r, t, row)
+		return deleteFailed(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
+	case t.Job.State == JobFailed:
+		return removeAgain(r, t, row)
 	default:
 		return deletion(r, t, row.GUID)
 	}
@@ -95,11 +103,22 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 
 // deleteFailed reports that the backing broker refused, once no PATCH can move the plan of
 // what lives on any more.
-func deleteFailed(r Record, t Tick, row Row) Decision {
+func deleteFailed(r Record, t Tick, description, code string) Decision {
 	if r.HasOpen(Update, t.Read) {
 		return wait(r, t)
 	}
-	return fail(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
+	return fail(r, t, description, code)
+}
+
+// removeAgain notes why the job of a DELETE failed, and sends another one, as a rule
+// later.
+func removeAgain(r Record, t Tick, row Row) Decision {
+	text, word := whatStood(r, t, row)
+	r.Operation.turnedDown(text, word, t.Now, t.Pace)
+	r.Operation.Job = ""
+	d := removeNext(r, t, row.GUID)
+	d.Write = true
+	return d
 }
 
 // ownedRows are the rows that a delete may remove, and how many bear our marks without

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Event is something that happens to a record: a Request, a Tick or a Reply to a
@@ -26,6 +27,8 @@ type Decision struct {
 	Claimed bool
 	// Ended is the result that this decision wrote for an operation, nil for none.
 	Ended *Finished
+	// Wait is how long the driver stays away now; 0: as long as the tick said.
+	Wait time.Duration
 	// Settled is true when Cloud Foundry took the call, so that its parameters are
 	// needed no more.
 	Settled bool

@@ -115,6 +115,21 @@ type Operation struct {
 	// Unusable: the refusal says that the instance is not there any more.
 	Unusable bool   `json:"unusable,omitempty"`
 	Code     string `json:"code,omitempty"`
+	// Trouble is a refusal that another try may cure, and Unheard what is known of a Cloud
+	// Foundry that did not answer what was asked last; both in words for the operation's
+	// user. They may quote a backing broker, so they are in no log and end with the operation.
+	Trouble string `json:"trouble,omitempty"`
+	Unheard string `json:"unheard,omitempty"`
+	// TurnedDown counts the DELETEs of this operation that reached the backing broker and
+	// removed nothing, ByBroker those of them that it refused itself. NotBefore is when the
+	// next one may be sent.
+	TurnedDown int       `json:"turned_down,omitempty"`
+	ByBroker   int       `json:"by_broker,omitempty"`
+	NotBefore  time.Time `json:"not_before,omitzero"`
+	// Resumed is when the pace began anew, because Cloud Foundry answered again, and
+	// Resumes how often it did.
+	Resumed time.Time `json:"resumed,omitzero"`
+	Resumes int       `json:"resumes,omitempty"`
 	// Cleanup is the removal of a leftover that a create (bind) found or left.
 	Cleanup Cleanup   `json:"cleanup,omitzero"`
 	Lease   Lease     `json:"lease,omitzero"`

@@ -18,8 +18,9 @@ type Replied struct {
 	// Driver gave the lease and takes it back.
 	Driver string
 	Now    time.Time
-	// Wait is how long the driver stays away now.
+	// Wait is how long the driver stays away now, and Pace where that comes from.
 	Wait time.Duration
+	Pace Pace
 }
 
 // replied notes what a call's answer settled. When the record has moved since the
@@ -34,28 +35,36 @@ func replied(r Record, e Replied) Decision {
 		d.Outcome = Stopped
 		return d
 	}
+	op := &d.Record.Operation
+	if definite {
+		d.Write = true
+		op.Lease, op.Unheard = Lease{}, ""
+		if e.Call != 0 {
+			op.Answered++
+		}
+		d.Settled = e.Call != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
+		if took(e.Answer) && op.Trouble != "" && op.TurnedDown == 0 && resume(op, e.Pace, e.Now, e.Wait) {
+			d.Wait = e.Pace.Wait(0)
+			e.Wait = d.Wait
+		}
+		if e.Do == Post {
+			d.Record.remember(e.Answer.GUID)
+		}
+		note(op, e)
+	}
 	// Who is asked to stay away for long is not dead meanwhile.
-	if late := e.Now.Add(e.Wait + overdueMargin); r.Operation.Due.Before(late) {
-		d.Record.Operation.Due, d.Write = late, true
+	if late := e.Now.Add(e.Wait + overdueMargin); op.Due.Before(late) {
+		op.Due, d.Write = late, true
 	}
-	if !definite {
-		return d
-	}
-	d.Write = true
-	d.Record.Operation.Lease = Lease{}
-	if e.Call != 0 {
-		d.Record.Operation.Answered++
-	}
-	d.Settled = e.Call != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
-	if e.Do == Post {
-		d.Record.remember(e.Answer.GUID)
-	}
-	note(&d.Record.Operation, e)
 	return d
 }
 
+// took reports whether Cloud Foundry does, or did, what it was asked for.
+func took(a Answer) bool { return a.Reply == ReplyAccepted || a.Reply == ReplyDone }
+
 // note keeps what the operation needs of a definite answer.
 func note(op *Operation, e Replied) {
+	noteTrouble(op, e)
 	switch e.Do {
 	case RemoveLeftover:
 		op.Cleanup.Job = e.Answer.Job
@@ -74,7 +83,7 @@ func note(op *Operation, e Replied) {
 	case ReplyDone:
 		op.Made = e.Do == Post
 	case ReplyRefused:
-		op.Refused = firstOf(e.Answer.Description, "Cloud Foundry refused the request and gave no reason.")
+		op.Refused = firstOf(e.Answer.Description, refusedIt)
 		op.Code = e.Answer.Code
 	case ReplyAbsent:
 		if e.Do == Patch {
@@ -82,6 +91,24 @@ func note(op *Operation, e Replied) {
 			op.Refused = "The service instance does not exist in Cloud Foundry, or its create failed there. Delete it and create it again."
 		}
 	default: // busy: the next look-up tells
+	}
+}
+
+// noteTrouble keeps why the call is to be sent again. For a DELETE no refusal is for
+// good, and one of the backing broker counts.
+func noteTrouble(op *Operation, e Replied) {
+	removes := e.Do == Remove || e.Do == RemoveLeftover
+	text := firstOf(e.Answer.Description, notNow)
+	switch {
+	case took(e.Answer) && (!removes || op.TurnedDown == 0):
+		op.Trouble = ""
+	case removes && e.Answer.BrokersWord:
+		op.turnedDown(text, true, e.Now, e.Pace)
+	case e.Answer.Reply == ReplyBusy, removes && e.Answer.Reply == ReplyRefused:
+		op.Trouble = text
+	case e.Answer.Reply == ReplyRefused:
+		op.Trouble = "" // op.Refused says why
+	default: // the next look-up tells
 	}
 }
 

@@ -130,7 +130,7 @@ func safeguards() map[string]sabotage {
 			}
 		}), laws: []string{lawGone}},
 		"a delete does not wait for open POSTs":  {next: impatient(lc.Delete), laws: []string{lawGone}},
-		"an unbind does not either":              {bindings: true, next: impatient(lc.Delete), laws: []string{lawGone}},
+		"an unbind does not either":              {bindings: true, next: impatient(lc.Delete), laws: []string{lawGone, lawRecord}},
 		"a failure does not wait for open calls": {next: impatient(lc.Create), laws: []string{lawUnknown}},
 		"a failed update does not wait":          {next: impatient(lc.Update), laws: []string{lawUnknown, lawRecord}},
 		"a bind does not wait":                   {bindings: true, next: impatient(lc.Create), laws: []string{lawUnknown}},

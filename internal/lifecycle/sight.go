@@ -115,6 +115,8 @@ type BindingView struct {
 	State            State
 	InstanceCreateOp string
 	OpenPost         bool
+	// Trouble is what its unbind waits for, or why it failed, in words for users.
+	Trouble string
 }
 
 // Reply is how a call that was sent ended.

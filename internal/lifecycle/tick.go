@@ -1,7 +1,6 @@
 package lifecycle
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +25,13 @@ type Tick struct {
 	// pace of the operation.
 	Wait time.Duration
 	Turn int
+	// Pace is where Wait comes from.
+	Pace Pace
 	// Blind says that Cloud Foundry did not tell what the tick had asked for: there is
-	// nothing to do but to wait.
-	Blind bool
+	// nothing to do but to wait. Trouble is what is known of that, in words for users; it
+	// goes with a job of unclear state, too.
+	Blind   bool
+	Trouble string
 	// Driver holds the lease; LeaseUntil is when its work of this tick has ended.
 	Driver     string
 	LeaseUntil time.Time
@@ -77,12 +80,6 @@ func (r *Record) settleIn(t Tick) {
 
 const instanceGone = "The service instance is being deleted or does not exist any more. Create the binding again once there is an instance."
 
-func overtime(op Operation) string {
-	return fmt.Sprintf("It did not end within %s, the time that it was given. "+
-		"Delete it and try again; if that fails as well, ask the operator of the broker.",
-		op.Deadline.Sub(op.Started).Round(time.Second))
-}
-
 func tick(r Record, t Tick) Decision {
 	if !r.Running(t.Operation) {
 		return Decision{Record: r, Outcome: Stopped}
@@ -117,17 +114,28 @@ func lastLook(r Record, t Tick, d Decision) Decision {
 	case r.Operation.Verb != Create && patching && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
 		return wait(r, t)
 	default:
-		return fail(r, t, overtime(r.Operation), "")
+		return fail(r, t, overtime(r), "")
 	}
 }
 
-// drive decides by the kind of the operation.
+// drive decides, once it is known whether Cloud Foundry answers.
 func drive(r Record, t Tick) Decision {
 	switch {
-	case t.Blind:
-		return wait(r, t)
+	case t.unheard():
+		return unheard(r, t)
 	case t.elsewhere(r):
-		return wait(r, t)
+		t.Trouble = notHere
+		return unheard(r, t)
+	case t.heard() && cutOff(r.Operation):
+		return heardAgain(r, t)
+	default:
+		return judge(r, t)
+	}
+}
+
+// judge decides on what the tick has learned, by the kind of the operation.
+func judge(r Record, t Tick) Decision {
+	switch {
 	case r.Operation.Verb == Update:
 		return tickUpdate(r, t)
 	case r.Operation.Verb == Delete && r.Kind == Binding:
@@ -160,14 +168,24 @@ func need(r Record, e Effect) Decision {
 func wait(r Record, t Tick) Decision {
 	d := Decision{Record: r, Outcome: Ongoing, Effect: Effect{Do: Wait}}
 	if r.Operation.Due.Before(t.Now.Add(t.Wait + overdueMargin)) {
-		d.Record.Operation.Due = due(t.Now, t.Wait)
+		d.Record.Operation.Due = due(r.Operation, t.Now, t.Wait)
 		d.Write = true
 	}
 	return d
 }
 
-// due is when a driver that comes back after wait, or twice that, counts as dead.
-func due(now time.Time, wait time.Duration) time.Time { return now.Add(2*wait + overdueMargin) }
+// due is when a driver that comes back after wait, or twice that, counts as dead. One
+// that waits for the deadline counts as dead soon after it.
+func due(op Operation, now time.Time, wait time.Duration) time.Time {
+	end := op.Deadline
+	if next := now.Add(wait); next.After(end) {
+		end = next
+	}
+	if usual := now.Add(2 * wait); usual.Before(end) {
+		end = usual
+	}
+	return end.Add(overdueMargin)
+}
 
 // overdueMargin is how late a driver may be before the janitor takes it for dead.
 const overdueMargin = 2 * time.Minute
@@ -179,6 +197,7 @@ func end(r Record, t Tick, state State, f Finished) Decision {
 	f.ID, f.Verb, f.Ended = r.Operation.ID, r.Operation.Verb, t.Now
 	n.State = state
 	n.Operation.Lease, n.Operation.Cleanup = Lease{}, Cleanup{}
+	n.Operation.Trouble, n.Operation.Unheard = "", ""
 	n.OpenCalls = t.unexpired(n.OpenCalls)
 	n.settleIn(t)
 	n = n.finish(f, t.Now)
@@ -255,7 +274,7 @@ func call(r Record, t Tick, verb Verb, do Do) Decision {
 	})
 	n.Operation.Calls++
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = due(t.Now, t.Wait)
+	n.Operation.Due = due(r.Operation, t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: do, Call: n.LastCall, GUID: r.CFGUID}}
 }
 
@@ -267,6 +286,6 @@ func deletion(r Record, t Tick, guid string) Decision {
 	n.remember(guid)
 	n.Operation.Job, n.Operation.JobGUID = "", guid
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = due(t.Now, t.Wait)
+	n.Operation.Due = due(r.Operation, t.Now, t.Wait)
 	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove, GUID: guid}}
 }

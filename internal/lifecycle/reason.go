@@ -1,0 +1,148 @@
+package lifecycle
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// overtime is why an operation ends at its deadline, and what its user can do then.
+func overtime(r Record) string {
+	op := r.Operation
+	within := op.Deadline.Sub(op.Started).Round(time.Second)
+	text := ""
+	switch op.Verb {
+	case Update:
+		text = fmt.Sprintf("The update did not end within %s, the time that it was given. The %s is still there, as it was "+
+			"before or as the update wanted it. Send the update again", within, thing(r))
+	case Delete:
+		text = fmt.Sprintf("The %s was not deleted within %s, the time that this was given. Delete it again", thing(r), within)
+	default:
+		text = fmt.Sprintf("The %s was not created within %s, the time that this was given. Delete it and create it again", thing(r), within)
+	}
+	text += "; if that fails as well, ask the operator of the broker."
+	if why := firstOf(op.Refused, op.Trouble, op.Unheard); why != "" {
+		text += " What stood in the way at last: " + why
+	}
+	return text
+}
+
+func thing(r Record) string { return "service " + string(r.Kind) }
+
+// Waiting says in a sentence or two what the operation that runs waits for. It needs the
+// record alone (and for a binding its instance), so that a poll costs nothing more, and
+// nothing has to be written for a driver that merely waits. The pace is the driver's.
+func Waiting(r Record, instance InstanceView, now time.Time, p Pace) string {
+	op := r.Operation
+	switch {
+	case !now.Before(op.Deadline):
+		return "The time that it was given is over; it is about to end."
+	case op.Unheard != "":
+		return op.Unheard
+	case op.Trouble != "":
+		return again(op.Trouble, nextRemoval(r, p), now)
+	case op.Refused != "":
+		return op.Refused
+	case op.Verb == Delete:
+		return deleteWaits(r, now, p)
+	case op.Verb == Update:
+		return updateWaits(r, now)
+	default:
+		return createWaits(r, instance, now)
+	}
+}
+
+// again adds when the next try begins, where that is known.
+func again(text string, next, now time.Time) string {
+	if !next.After(now) {
+		return text
+	}
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text + " The next try begins at " + clock(next) + "."
+}
+
+// clock is a moment as users are told it: nobody waits for a day.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05 UTC") }
+
+func createWaits(r Record, instance InstanceView, now time.Time) string {
+	op := r.Operation
+	switch {
+	case r.Kind == Binding && r.InstanceGUID == "" && instance.State == Creating:
+		return "It waits until its service instance has been created."
+	case r.Kind == Binding && instance.State == Deleting:
+		return "Its service instance is being deleted, so it ends once nothing can create it any more."
+	case op.Cleanup.GUID != "":
+		return "What is left of an earlier attempt is being removed first."
+	case op.Taken > 0 && op.Job == "" && !op.Made:
+		return "Cloud Foundry says that the name is taken, by something that the broker does not see. It asks again."
+	case unanswered(op, now):
+		return "Cloud Foundry has not said whether it creates the " + thing(r) + ". The broker looks for it."
+	case op.Calls > 0:
+		return "Cloud Foundry is creating the " + thing(r) + "."
+	default:
+		return "Cloud Foundry is about to be asked for the " + thing(r) + "."
+	}
+}
+
+func updateWaits(r Record, now time.Time) string {
+	op := r.Operation
+	until := openUntil(r, now, func(c OpenCall) bool { return c.Seq != op.Seq })
+	switch {
+	case unanswered(op, now):
+		return "Cloud Foundry has not said whether it updates the " + thing(r) + ". The broker looks for that."
+	case op.Calls > 0:
+		return "Cloud Foundry is updating the " + thing(r) + "."
+	case !until.IsZero():
+		return "An earlier call to Cloud Foundry may still take effect. The update waits for that until " + clock(until) + " at the latest."
+	default:
+		return "Cloud Foundry is about to be asked for the update, once nothing else changes the " + thing(r) + "."
+	}
+}
+
+func deleteWaits(r Record, now time.Time, p Pace) string {
+	op := r.Operation
+	until := openUntil(r, now, func(c OpenCall) bool { return c.Verb == Create })
+	next := nextRemoval(r, p)
+	switch {
+	case op.Job != "":
+		return "Cloud Foundry is deleting the " + thing(r) + "."
+	case !until.IsZero():
+		return "A call that creates the " + thing(r) + " may still take effect. The delete waits for that until " + clock(until) + " at the latest."
+	case next.After(now):
+		return "Deleting it has failed " + times(failedDeletes(r)) + ", so the next try waits until " + clock(next) + "."
+	case unanswered(op, now):
+		return "Cloud Foundry has not said whether it deletes the " + thing(r) + ". The broker looks for that."
+	case op.JobGUID != "":
+		return "Cloud Foundry is deleting the " + thing(r) + "."
+	case r.Kind == Instance:
+		return "The service instance is deleted once it has no service bindings any more."
+	default:
+		return "Cloud Foundry is about to be asked to delete the service binding."
+	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// unanswered reports whether the last call has had its time, and its answer did not come.
+func unanswered(op Operation, now time.Time) bool {
+	return op.Lease.Holder != "" && !op.Lease.Until.After(now)
+}
+
+// openUntil is when the last of the open calls of a kind can take effect no more; zero
+// when there is none.
+func openUntil(r Record, now time.Time, of func(OpenCall) bool) time.Time {
+	var until time.Time
+	for _, c := range r.OpenCalls {
+		if of(c) && c.Until.After(now) && c.Until.After(until) {
+			until = c.Until
+		}
+	}
+	return until
+}

@@ -1,0 +1,182 @@
+package lifecycle
+
+import (
+	"strings"
+	"time"
+)
+
+// Sentences for what keeps an operation from going on when nobody said more.
+const (
+	noAnswer  = "Cloud Foundry does not answer at the moment. The broker goes on asking."
+	notHere   = "The broker's configuration names another Cloud Foundry or org than the one where this is. Its operator has to look at it."
+	notNow    = "Cloud Foundry cannot do it at the moment. The broker goes on asking."
+	notDone   = "Cloud Foundry could not delete it, and gave no reason."
+	refusedIt = "Cloud Foundry refused the request and gave no reason."
+)
+
+// refusals is how often the backing broker may refuse one delete by its own word. Then
+// the delete has failed, so that whoever asked for it can act.
+const refusals = 4
+
+// refusedEnough reports whether the backing broker's word counts by now. A delete that
+// follows one that failed is itself another try.
+func refusedEnough(r Record) bool {
+	again := r.Operation.Verb == Delete && failedDeletes(r) > 0
+	return r.Operation.ByBroker >= refusals || again && r.Operation.ByBroker > 0
+}
+
+// heard reports whether Cloud Foundry has answered in this tick.
+func (t Tick) heard() bool { return t.Look != nil || t.Job != nil && t.Job.State != JobUnclear }
+
+// unheard reports whether Cloud Foundry did not answer what the tick asked first.
+func (t Tick) unheard() bool {
+	return t.Blind || t.Look == nil && t.Job != nil && t.Job.State == JobUnclear
+}
+
+// unheard waits and says so. The record is written when that is news only.
+func unheard(r Record, t Tick) Decision {
+	why := firstOf(t.Trouble, noAnswer)
+	news := r.Operation.Unheard != why
+	r.Operation.Unheard = why
+	d := wait(r, t)
+	d.Write = d.Write || news
+	return d
+}
+
+// cutOff reports whether what was asked last got no answer: a look-up (Unheard), or a
+// call, whose lease is given back with the note of its answer.
+func cutOff(op Operation) bool { return op.Unheard != "" || op.Lease.Holder != "" }
+
+// heardAgain goes on after Cloud Foundry was away: the operation is looked at as often as
+// at its beginning, and no longer says that it waits for an answer.
+func heardAgain(r Record, t Tick) Decision {
+	op := &r.Operation
+	op.Unheard, op.Lease = "", Lease{}
+	resumed := resume(op, t.Pace, t.Now, t.Wait)
+	if resumed {
+		t.Wait, t.Turn = t.Pace.Wait(0), 0
+	}
+	d := judge(r, t)
+	if d.Effect.Do == Wait || d.Effect.Do == Unbind {
+		d.Write = true
+	}
+	if resumed && d.Wait == 0 {
+		d.Wait = t.Wait
+	}
+	return d
+}
+
+// resume lets the pace begin anew after a failure, and reports whether it did. The n-th
+// time it has to be twice as long ago as the time before, so that a Cloud Foundry that
+// comes and goes for days is not asked as if each time were the first.
+func resume(op *Operation, p Pace, now time.Time, wait time.Duration) bool {
+	if wait <= p.Wait(0) || op.Resumes > 0 && now.Sub(op.Resumed) < resumeAfter<<min(op.Resumes-1, 16) {
+		return false
+	}
+	op.Resumed = now
+	op.Resumes++
+	return true
+}
+
+const resumeAfter = time.Minute
+
+// PaceBegan returns when the pace of the record's operation began, or began anew.
+func (r Record) PaceBegan() time.Time {
+	if r.Operation.Resumes > 0 {
+		return r.Operation.Resumed
+	}
+	return r.Operation.Started
+}
+
+// waitBecause waits for something that only others can end, and says what it is: nothing
+// is written when that is not news.
+func waitBecause(r Record, t Tick, trouble string) Decision {
+	news := r.Operation.Trouble != trouble
+	r.Operation.Trouble = trouble
+	d := wait(r, t)
+	d.Write = d.Write || news
+	return d
+}
+
+// turnedDown counts a DELETE that reached the backing broker and removed nothing. The
+// next one waits longer each time: a refusal that is repeated helps nobody.
+func (op *Operation) turnedDown(text string, byBroker bool, now time.Time, p Pace) {
+	op.Trouble = text
+	op.TurnedDown++
+	if byBroker {
+		op.ByBroker++
+	}
+	op.NotBefore = now.Add(p.pause(op.TurnedDown, LongestWait))
+}
+
+// removeNext sends the DELETE of a row, at once, later, or not any more.
+func removeNext(r Record, t Tick, guid string) Decision {
+	op := r.Operation
+	if refusedEnough(r) {
+		return deleteFailed(r, t, op.Trouble, "")
+	}
+	if d, early := tooEarly(r, t); early {
+		return d
+	}
+	return deletion(r, t, guid)
+}
+
+// tooEarly waits for the time of the next DELETE.
+func tooEarly(r Record, t Tick) (Decision, bool) {
+	left := nextRemoval(r, t.Pace).Sub(t.Now)
+	if left <= 0 {
+		return Decision{}, false
+	}
+	d := wait(r, t)
+	d.Wait = min(t.Wait, left)
+	return d, true
+}
+
+// nextRemoval returns when the next DELETE may be sent. The first one of an operation
+// waits for deletes that failed before it: some platforms send a new one at once.
+func nextRemoval(r Record, p Pace) time.Time {
+	op := r.Operation
+	n := failedDeletes(r)
+	if op.Verb != Delete || op.JobGUID != "" || n == 0 {
+		return op.NotBefore
+	}
+	return op.Started.Add(p.pause(n+1, min(p.Max, LongestWait)))
+}
+
+// failedDeletes counts the deletes that have failed since anything else ended.
+func failedDeletes(r Record) int {
+	n := 0
+	for n < len(r.Finished) {
+		f := r.Finished[len(r.Finished)-1-n]
+		if f.Verb != Delete || f.Succeeded {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// whatStood is why a job that was to delete a row failed, and whether the backing broker
+// said so itself. What it said of a binding it says again when Cloud Foundry unbinds that
+// on the way to its instance.
+func whatStood(r Record, t Tick, row Row) (string, bool) {
+	last := ""
+	if row.Last.Verb == Delete && row.Last.State == LastFailed {
+		last = row.Last.Description
+	}
+	text := firstOf(t.Job.Description, last, notDone)
+	for _, b := range t.Bindings {
+		same := b.InstanceCreateOp == r.CreateOp.ID && b.State == DeleteFailed && b.Trouble != ""
+		if same && strings.Contains(text, strings.TrimSuffix(b.Trouble, ".")) {
+			return bindingTrouble(b), true
+		}
+	}
+	return text, t.Job.BrokersWord
+}
+
+func bindingTrouble(b BindingView) string {
+	if b.State == Deleting {
+		return "The service binding " + b.ID + " is not deleted yet: " + b.Trouble
+	}
+	return "The service binding " + b.ID + " could not be deleted: " + b.Trouble
+}
