@@ -44,6 +44,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 		}
 		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
 			b.unreachable(ctx, rec, d.Effect, err)
+			t.Trouble = whyBlind(d.Effect.Do, err)
 			return b.blind(ctx, rec, t, err)
 		}
 	}
@@ -53,7 +54,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 // blind ends a tick that could not learn what it had to know: it waits, and says so in
 // the record where the janitor would take it for dead otherwise.
 func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
-	t.Blind, t.Now, t.Wait = true, b.Now(), b.spread(max(t.Wait, retryIn(cause)), rec)
+	t.Blind, t.Now, t.Wait = true, b.Now(), b.stayAway(rec, t.Wait, retryIn(cause))
 	if ctx.Err() != nil {
 		return Step{Wait: t.Wait}, nil // it is we who stopped
 	}
@@ -66,9 +67,11 @@ func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause 
 
 func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := b.Now()
+	since, elapsed := b.paced(rec)
 	t := lifecycle.Tick{
-		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep,
-		Wait: b.Pace.Wait(b.elapsed(rec)), Turn: b.Pace.Turn(b.elapsed(rec)), Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
+		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep, Pace: b.Pace,
+		Wait: b.bounded(rec, b.Pace.WaitSince(since, elapsed)), Turn: b.Pace.TurnSince(since, elapsed),
+		Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
 	}
 	if b.Sole {
 		t.Alive = b.Process + "/"
@@ -91,6 +94,9 @@ func asks(do lifecycle.Do) bool {
 func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d lifecycle.Decision) (Step, error) {
 	if d.Outcome == lifecycle.Stopped {
 		return Step{Done: true}, nil
+	}
+	if d.Wait > 0 {
+		t.Wait = d.Wait
 	}
 	if d.Write {
 		stored, won, err := b.put(ctx, b.describe(ctx, settle(rec, d), d, t.Look), rec.Revision)
@@ -194,6 +200,22 @@ func retryIn(err error) time.Duration {
 		return e.RetryIn()
 	}
 	return 0
+}
+
+// whyBlind is what users are told of what a tick could not learn.
+func whyBlind(do lifecycle.Do, err error) string {
+	if do == lifecycle.ReadInstance || do == lifecycle.ListBindings {
+		return "The broker cannot reach its store at the moment. It goes on trying."
+	}
+	return userText(err)
+}
+
+// userText is what the backend's error has to say to users; empty for nothing.
+func userText(err error) string {
+	if e, ok := errors.AsType[UserTexter](err); ok {
+		return e.UserText()
+	}
+	return ""
 }
 
 // unreachable notes that Cloud Foundry did not tell what a tick needed. Nothing

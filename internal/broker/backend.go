@@ -50,6 +50,14 @@ type Marked struct {
 	Seq       int64
 }
 
+// UserTexter is implemented by errors of a backend that have something to say to a
+// platform's user (errors.As): one or two sentences without hosts, URLs or secrets, as
+// "Cloud Foundry does not answer at the moment." Empty: nothing to say.
+type UserTexter interface {
+	error
+	UserText() string
+}
+
 // RetryIn is implemented by errors of a backend that say how long to stay away
 // (errors.As). Zero: they do not say.
 type RetryIn interface {

@@ -63,6 +63,8 @@ type Observer interface {
 // Broker carries the use cases out. It may be used concurrently.
 type Broker struct {
 	Options
+	// held are the operations that duplicates of held requests drive.
+	held *turns
 }
 
 // New returns a Broker. Missing times get the defaults of the configuration file.
@@ -81,7 +83,7 @@ func New(o Options) *Broker {
 		o.Sleep = Sleep
 	}
 	o.Outages = or(o.Outages, NewThrottle(time.Minute))
-	return &Broker{Options: o}
+	return &Broker{Options: o, held: newTurns()}
 }
 
 func or[T comparable](v, otherwise T) T {
@@ -151,7 +153,16 @@ func (b *Broker) elapsed(r Record) time.Duration {
 	return max(0, b.Now().Sub(r.Lifecycle.Operation.Started))
 }
 
-// retryAfter is the number that the operation's driver waits by.
+// paced is how long ago the pace of the record's operation began, and the operation.
+func (b *Broker) paced(r Record) (since, elapsed time.Duration) {
+	return max(0, b.Now().Sub(r.Lifecycle.PaceBegan())), b.elapsed(r)
+}
+
+// retryAfter is the number that the operation's driver waits by. Past the deadline its
+// end is due at any moment.
 func (b *Broker) retryAfter(r Record) int {
-	return lifecycle.Seconds(b.Pace.Wait(b.elapsed(r)))
+	if !b.Now().Before(r.Lifecycle.Operation.Deadline) {
+		return lifecycle.Seconds(b.Pace.First)
+	}
+	return lifecycle.Seconds(b.bounded(r, b.Pace.WaitSince(b.paced(r))))
 }

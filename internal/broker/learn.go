@@ -31,10 +31,23 @@ func (b *Broker) listBindings(ctx context.Context, rec Record, t *lifecycle.Tick
 		l := r.Lifecycle
 		t.Bindings = append(t.Bindings, lifecycle.BindingView{
 			ID: r.Key.BindingID, State: l.State, InstanceCreateOp: l.InstanceCreateOp,
-			OpenPost: l.HasOpen(lifecycle.Create, t.Read),
+			OpenPost: l.HasOpen(lifecycle.Create, t.Read), Trouble: unbindTrouble(r),
 		})
 	}
 	return nil
+}
+
+// unbindTrouble is what the deletion of a binding waits for, or why it failed.
+func unbindTrouble(r Record) string {
+	l := r.Lifecycle
+	switch {
+	case l.State == lifecycle.DeleteFailed && len(l.Finished) > 0:
+		return l.Finished[len(l.Finished)-1].Description
+	case l.State == lifecycle.Deleting:
+		return or(l.Operation.Unheard, l.Operation.Trouble)
+	default:
+		return ""
+	}
 }
 
 func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
@@ -55,7 +68,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 			return err
 		}
 		if err != nil {
-			t.Wait = b.spread(max(t.Wait, retryIn(err)), rec)
+			t.Wait, t.Trouble = b.stayAway(rec, t.Wait, retryIn(err)), userText(err)
 		}
 		t.Job = &job
 		return nil

@@ -30,13 +30,16 @@ func (b *Broker) LastOperation(ctx context.Context, q PollRequest) (Poll, error)
 	if !p.Known {
 		return Poll{}, forgotten(q)
 	}
-	return b.poll(rec, p), nil
+	return b.poll(rec, p, instance), nil
 }
 
-func (b *Broker) poll(rec Record, p lifecycle.Progress) Poll {
+func (b *Broker) poll(rec Record, p lifecycle.Progress, instance lifecycle.InstanceView) Poll {
 	switch {
 	case p.Running:
-		return Poll{State: osb.InProgress, RetryAfter: b.retryAfter(rec)}
+		return Poll{
+			State: osb.InProgress, RetryAfter: b.retryAfter(rec),
+			Description: lifecycle.Waiting(rec.Lifecycle, instance, b.Now(), b.Pace),
+		}
 	case p.Result.Succeeded:
 		return Poll{State: osb.Succeeded, DeleteDone: p.Result.Verb == lifecycle.Delete}
 	default:

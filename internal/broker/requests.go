@@ -127,7 +127,8 @@ type InstanceBody struct {
 // Poll is the answer to a last_operation request.
 type Poll struct {
 	State osb.OperationState
-	// Description is never "" when State is failed.
+	// Description is never "" when State is failed; while in progress it says what the
+	// operation waits for.
 	Description string
 	// RetryAfter in whole seconds while in progress; else 0.
 	RetryAfter int

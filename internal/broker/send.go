@@ -19,10 +19,8 @@ func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	cancel()
 	b.logCall(ctx, rec, e, answer, err)
 	t.Wait = b.afterCall(rec, t.Wait, answer)
-	if err := b.note(ctx, rec, t, e, answer); err != nil {
-		return Step{}, err
-	}
-	return Step{Wait: t.Wait}, nil
+	wait, err := b.note(ctx, rec, t, e, answer)
+	return Step{Wait: wait}, err
 }
 
 // afterCall: a limiter is obeyed. A name that is taken, perhaps by what no look-up shows,
@@ -30,9 +28,9 @@ func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 func (b *Broker) afterCall(rec Record, wait time.Duration, a Answer) time.Duration {
 	switch a.Reply {
 	case lifecycle.ReplyBusy, lifecycle.ReplyUnknown:
-		return b.spread(max(wait, a.RetryAfter), rec)
+		return b.stayAway(rec, wait, a.RetryAfter)
 	default:
-		return max(wait, a.RetryAfter)
+		return b.bounded(rec, max(wait, a.RetryAfter))
 	}
 }
 
@@ -137,26 +135,27 @@ func (b *Broker) planGUID(ctx context.Context, client string, a Attributes) stri
 
 // note writes what the answer settled. When the record has moved meanwhile, only
 // the own open call is removed, as often as it takes; it does not stop with the
-// caller's context, since a delete would otherwise have to wait the call out.
-func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect, answer Answer) error {
+// caller's context, since a delete would otherwise have to wait the call out. It returns
+// how long the driver stays away.
+func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect, answer Answer) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	replied := lifecycle.Replied{
 		Operation: t.Operation, Do: e.Do, Call: e.Call, GUID: e.GUID,
-		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait,
+		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait, Pace: t.Pace,
 	}
 	for range attempts {
 		d, err := lifecycle.Next(rec.Lifecycle, replied)
 		if err != nil || !d.Write {
-			return err
+			return t.Wait, err
 		}
 		stored, won, err := b.put(ctx, settle(rec, d), rec.Revision)
 		if won || err != nil {
-			return err
+			return or(d.Wait, t.Wait), err
 		}
 		rec, replied.Own = stored, false
 	}
-	return nil
+	return t.Wait, nil
 }
 
 const noteTimeout = 10 * time.Second

@@ -75,8 +75,8 @@ func TestPolls(t *testing.T) {
 		if err != nil {
 			return string(broker.CodeOf(err))
 		}
-		if (p.State == osb.InProgress) != (p.RetryAfter > 0) || (p.State == osb.Failed) != (p.Description != "") {
-			t.Errorf("poll of %q = %+v: Retry-After while in progress, a description when failed", operation, p)
+		if (p.State == osb.InProgress) != (p.RetryAfter > 0) || (p.State == osb.Succeeded) != (p.Description == "") {
+			t.Errorf("poll of %q = %+v: Retry-After while in progress, a description until it has succeeded", operation, p)
 		}
 		if p.DeleteDone {
 			return "deleted"
