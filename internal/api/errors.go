@@ -91,8 +91,8 @@ func refusalOf(err error) *refusal {
 			Description: "This broker is stopping, or the request took longer than it may. Send it again."})
 	}
 	r := brokerRefusal(&broker.Error{Code: broker.CodeInternal, Cause: err})
-	if p, ok := errors.AsType[*panicError](err); ok {
-		r.stack = p.stack
+	if p, ok := errors.AsType[*broker.PanicError](err); ok {
+		r.stack = p.Stack
 	}
 	return r
 }

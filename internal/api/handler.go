@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 // handler is the whole border. Its fields are fixed once New returned.
@@ -46,7 +48,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out := &response{ResponseWriter: w}
 	defer func() {
 		if value := recover(); value != nil {
-			h.conclude(out, e, answer{}, newPanicError(value))
+			h.conclude(out, e, answer{}, broker.Recovered(value))
 		}
 	}()
 	a, err := h.dispatch(e)

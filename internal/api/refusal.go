@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/ferry-broker/ferry/internal/osb"
@@ -105,21 +103,3 @@ func tooBusy() error {
 		header:      retryAfter(1),
 	}
 }
-
-// panicError is a panic on its way to the log.
-type panicError struct {
-	text, stack string
-}
-
-// newPanicError takes the text of what the Go runtime raised. Of any other value
-// only the type is kept, because its text may hold what a request carried.
-func newPanicError(value any) *panicError {
-	text := fmt.Sprintf("panic with a %T", value)
-	if err, ok := value.(runtime.Error); ok {
-		text = "panic: " + err.Error()
-	}
-	return &panicError{text: text, stack: string(debug.Stack())}
-}
-
-// Error returns what is known of the panic without its stack.
-func (p *panicError) Error() string { return p.text }

@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 const (
@@ -70,7 +71,8 @@ func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
 	log := j.core.logger.With("task", s.Task)
 	defer func() {
 		if value := recover(); value != nil {
-			log.ErrorContext(ctx, "panic", "value", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			panicked := broker.Recovered(value)
+			log.ErrorContext(ctx, "panic", "value", panicked.Type, "stack", panicked.Stack)
 			err = &JanitorFailed{Task: s.Task}
 		}
 	}()

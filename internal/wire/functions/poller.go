@@ -2,11 +2,10 @@ package functions
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"runtime/debug"
 	"time"
 
+	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
@@ -61,7 +60,8 @@ func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err 
 	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
 	defer func() {
 		if value := recover(); value != nil {
-			log.ErrorContext(ctx, "panic", "value", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			panicked := broker.Recovered(value)
+			log.ErrorContext(ctx, "panic", "value", panicked.Type, "stack", panicked.Stack)
 			next, err = sfn.Tick{}, &TickPanicked{}
 		}
 	}()

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
+	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -26,7 +26,8 @@ func (p proxy) handle(ctx context.Context, event events.APIGatewayProxyRequest) 
 		// The handler recovers by itself; this is for what lies around it, so that no
 		// panic ends the environment.
 		if value := recover(); value != nil {
-			p.logger.ErrorContext(ctx, "panic", "value", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+			panicked := broker.Recovered(value)
+			p.logger.ErrorContext(ctx, "panic", "value", panicked.Type, "stack", panicked.Stack)
 			answer = refuse(http.StatusInternalServerError, "The broker failed. Its operator finds the reason in its log.")
 		}
 	}()

@@ -1,0 +1,43 @@
+package broker
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// PanicError is a panic that a border recovered, as it may be logged: its value is
+// left out, since that may hold whatever a request or Cloud Foundry carried.
+type PanicError struct {
+	// Type is the Go type of the value, "runtime.boundsError" for an index.
+	Type string
+	// Stack names functions, files and lines, one call after the other, and no
+	// argument.
+	Stack string
+}
+
+// Recovered makes the error of what recover returned, which is not nil. It is called
+// by the deferred function itself, so that the stack still shows where the panic
+// began. Every border that recovers logs a panic through it alone.
+func Recovered(value any) *PanicError {
+	return &PanicError{Type: fmt.Sprintf("%T", value), Stack: stack()}
+}
+
+// Error names the type.
+func (p *PanicError) Error() string { return "panic with a value of the type " + p.Type }
+
+// stack is that of the caller of Recovered. debug.Stack would print the arguments of
+// each call, small ones in full.
+func stack() string {
+	const most = 64
+	callers := make([]uintptr, most)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
+	var text strings.Builder
+	for {
+		frame, more := frames.Next()
+		_, _ = fmt.Fprintf(&text, "%s\n\t%s:%d\n", frame.Function, frame.File, frame.Line)
+		if !more {
+			return text.String()
+		}
+	}
+}
