@@ -21,6 +21,7 @@ func newServe(env environment) *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.ConfigFile, "config", "", "the configuration file (YAML)")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "the address that platforms reach")
+	f.StringVar(&o.BasePath, "base-path", "", "what stands before /v2 in the paths that arrive, such as /broker, when a gateway in front keeps it (none)")
 	f.StringVar(&o.Data, "data", "", "the folder of the store ("+wire.DefaultData+"; with --simulate-cf a temporary one)")
 	f.BoolVar(&o.Simulate, "simulate-cf", false, "start a simulated Cloud Foundry in this process too")
 	addSim(cmd, "sim-", &o.Sim)
@@ -41,6 +42,9 @@ func serveFaults(o wire.ServeOptions) []string {
 	faults := simFaults("sim-", o.Sim)
 	if o.Listen == "" {
 		faults = append(faults, "--listen is empty; give an address such as 127.0.0.1:8080.")
+	}
+	if err := wire.CheckBasePath(o.BasePath); err != nil {
+		faults = append(faults, err.Error())
 	}
 	return faults
 }

@@ -25,6 +25,8 @@ type exchange struct {
 	// whether each segment is one that a route could have.
 	path       []string
 	wellFormed bool
+	// osb: the path is below /v2, behind the base path.
+	osb bool
 	// identity is the request identity in the form in which it may be echoed.
 	identity string
 	client   Client
@@ -55,16 +57,25 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.conclude(out, e, a, err)
 }
 
-// dispatch separates OSB from what stands beside it.
+// dispatch separates OSB, which is below the base path alone, from what stands beside
+// it. Those who ask for health come from inside, where the prefix of a gateway is not
+// known, or through the gateway; whoever reads metrics is inside.
 func (h *handler) dispatch(e *exchange) (answer, error) {
 	e.path, e.wellFormed = segments(e.request.URL.EscapedPath())
-	switch {
-	case e.path[0] == "v2":
+	below := h.BasePath.cut(e.path)
+	if below != nil && below[0] == "v2" {
+		e.path, e.osb = below, true
 		return h.serveOSB(e)
-	case !e.wellFormed || len(e.path) != 1:
-		return answer{}, notFound()
 	}
-	switch e.path[0] {
+	name := ""
+	switch {
+	case !e.wellFormed:
+	case len(e.path) == 1:
+		name = e.path[0]
+	case len(below) == 1 && below[0] != "metrics":
+		name = below[0]
+	}
+	switch name {
 	case "healthz":
 		return h.health(e)
 	case "readyz":
@@ -72,7 +83,7 @@ func (h *handler) dispatch(e *exchange) (answer, error) {
 	case "metrics":
 		return h.metrics(e)
 	}
-	return answer{}, notFound()
+	return answer{}, h.notFound(e)
 }
 
 // serveOSB is the one place that decides the order of checks (osb-choices C3): a

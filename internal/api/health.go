@@ -52,7 +52,7 @@ func (h *handler) readiness(e *exchange) (answer, error) {
 // configured those on this machine.
 func (h *handler) metrics(e *exchange) (answer, error) {
 	if h.Metrics == nil {
-		return answer{}, notFound()
+		return answer{}, h.notFound(e)
 	}
 	if err := reads(e, "metrics"); err != nil {
 		return answer{}, err

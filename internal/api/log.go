@@ -56,7 +56,7 @@ func (h *handler) report(e *exchange, a answer, status int) {
 // observe counts requests under /v2, each once, even when the observer itself
 // panics.
 func (h *handler) observe(e *exchange, verb string, a answer, status int, took time.Duration) {
-	if h.Observer == nil || e.observed || len(e.path) == 0 || e.path[0] != "v2" {
+	if h.Observer == nil || e.observed || !e.osb {
 		return
 	}
 	e.observed = true

@@ -93,6 +93,8 @@ type Options struct {
 	Broker  Broker
 	Catalog Catalog
 	Clients []Client
+	// BasePath is what stands before /v2 in the paths that arrive; zero: nothing.
+	BasePath BasePath
 	// RequestBudget is how long one request may be held; 0: 26 s. A deadline of the
 	// request's own context, which Lambda sets, shortens it.
 	RequestBudget time.Duration

@@ -70,11 +70,11 @@ func forbidden(description string) error {
 	return &refusal{status: http.StatusForbidden, word: "Forbidden", description: description}
 }
 
-func notFound() error {
+func (h *handler) notFound(e *exchange) error {
 	return &refusal{
 		status:      http.StatusNotFound,
 		word:        "NotFound",
-		description: "There is nothing at this path. Register this broker by its URL without /v2, and percent-encode ids in paths.",
+		description: "There is nothing at this path. " + h.BasePath.registration(e.request.URL.EscapedPath()),
 	}
 }
 

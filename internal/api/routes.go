@@ -73,11 +73,11 @@ func (t table) match(path []string) (routes []route, instanceID, bindingID strin
 // does not have (405), HEAD and OPTIONS among them.
 func (h *handler) findRoute(e *exchange) error {
 	if !e.wellFormed {
-		return notFound()
+		return h.notFound(e)
 	}
 	routes, instanceID, bindingID := h.routes.match(e.path)
 	if routes == nil {
-		return notFound()
+		return h.notFound(e)
 	}
 	e.instanceID, e.bindingID = instanceID, bindingID
 	for _, r := range routes {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -77,8 +78,9 @@ func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.
 
 func (p *process) newHandler(figures *metrics.Metrics) http.Handler {
 	limits := p.config.Limits
+	basePath, _ := api.ParseBasePath(p.options.BasePath) // checked before the configuration
 	return api.New(api.Options{
-		Broker: p.broker, Catalog: p.catalog, Clients: parts.Clients(p.config.Clients),
+		Broker: p.broker, Catalog: p.catalog, Clients: parts.Clients(p.config.Clients), BasePath: basePath,
 		RequestBudget: p.config.Operations.RequestBudget,
 		RequestBytes:  limits.RequestBytes, ParametersBytes: limits.ParametersBytes,
 		ConcurrentRequests: limits.ConcurrentRequests,
@@ -124,7 +126,7 @@ func (p *process) live(ctx context.Context, answer func(resumed int) error) erro
 func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL string, resumed int) error {
 	served := make(chan error, 1)
 	go func() { served <- p.server.Serve(listener) }()
-	p.announce("http://"+listener.Addr().String(), simulatorURL, resumed)
+	p.announce("http://"+listener.Addr().String()+strings.TrimRight(p.options.BasePath, "/"), simulatorURL, resumed)
 	select {
 	case err := <-served:
 		return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ferry-broker/ferry/internal/api"
 	"github.com/ferry-broker/ferry/internal/bolt"
 	"github.com/ferry-broker/ferry/internal/config"
 )
@@ -21,6 +22,8 @@ type ServeOptions struct {
 	// Config is used instead of a file when it has clients.
 	Config config.Config
 	Listen string
+	// BasePath is what stands before /v2 in the paths that arrive; see CheckBasePath.
+	BasePath string
 	// Data is the folder of the store; empty with Simulate for a temporary one.
 	Data string
 	// Simulate starts the simulated Cloud Foundry in this process too.
@@ -59,8 +62,20 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	})
 }
 
+// CheckBasePath returns what is wrong with a base path, a sentence that names the
+// flag; nil when nothing is.
+func CheckBasePath(path string) error {
+	if _, err := api.ParseBasePath(path); err != nil {
+		return usage("--base-path %q %v.", path, err)
+	}
+	return nil
+}
+
 // configuration reads the file, or takes the demo's when the simulator stands behind.
 func (o ServeOptions) configuration() (config.Config, error) {
+	if err := CheckBasePath(o.BasePath); err != nil {
+		return config.Config{}, err
+	}
 	switch {
 	case len(o.Config.Clients) > 0:
 		c := o.Config

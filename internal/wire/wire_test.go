@@ -192,6 +192,31 @@ func TestServeBecomesReady(t *testing.T) {
 	}
 }
 
+// TestServeBehindAPrefix: what the start-up line says is what platforms register.
+func TestServeBehindAPrefix(t *testing.T) {
+	t.Parallel()
+	o := quiet(t)
+	o.Config, o.BasePath = config.Demo(), "/broker/"
+	o.Config.Clients[0].CloudFoundry.API = "http://127.0.0.1:1"
+	url, end := running(t, o)
+	root, found := strings.CutSuffix(url, "/broker")
+	if !found {
+		t.Errorf("it says that it listens at %s", url)
+	}
+	for path, want := range map[string]int{"/broker/v2/catalog": 401, "/broker/healthz": 200, "/healthz": 200, "/v2/catalog": 404} {
+		if status, body := get(t, root+path); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	if err := end(); err != nil {
+		t.Errorf("end: %v", err)
+	}
+	o.BasePath = "broker"
+	if err := Serve(t.Context(), o); ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "--base-path") {
+		t.Errorf("a base path without its slash: %v", err)
+	}
+}
+
 func untilReady(t *testing.T, url string) {
 	t.Helper()
 	until(t, "ready", func() bool {
