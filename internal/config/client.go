@@ -1,11 +1,14 @@
 package config
 
-import "regexp"
+import (
+	"fmt"
+	"regexp"
+)
 
 var clientName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
 // clients reads the list and checks what must be unique in all of it.
-func (o object) clients() []Client {
+func (o object) clients(limits Limits) []Client {
 	items, ok := o.list("clients")
 	if ok && len(items) == 0 {
 		o.fault("clients", "is missing; at least one client is needed")
@@ -13,8 +16,9 @@ func (o object) clients() []Client {
 	names, users := map[string]string{}, map[string]string{}
 	clients := make([]Client, 0, len(items))
 	for _, item := range items {
-		s := o.r.mapping(item, "name", "credentials", "cloud_foundry", "catalog", "quirks", "catalog_refresh")
-		c := s.client()
+		s := o.r.mapping(item, "name", "credentials", "cloud_foundry", "catalog", "quirks", "catalog_refresh",
+			"concurrent_requests")
+		c := s.client(limits)
 		if first := claim(names, c.Name, s.path); first != s.path {
 			s.fault("name", "is the name of "+first+" as well; give each client its own")
 		}
@@ -23,6 +27,7 @@ func (o object) clients() []Client {
 				s.fault("credentials", "a username here is also one of "+first+"; it tells clients apart, so keep it in one of them")
 			}
 		}
+		s.tellApart(c, clients)
 		clients = append(clients, c)
 	}
 	return clients
@@ -40,7 +45,29 @@ func claim(taken map[string]string, name, path string) string {
 	return path
 }
 
-func (o object) client() Client {
+// tellApart refuses a client that Cloud Foundry's labels cannot tell from an earlier
+// one in the same org: each would take what the other made for its own, and delete it.
+func (o object) tellApart(c Client, earlier []Client) {
+	for i, other := range earlier {
+		if c.Name == "" || c.Name == other.Name || c.place() != other.place() {
+			continue
+		}
+		why := ""
+		switch {
+		case c.label() == "" || other.label() == "":
+			why = "one of the two names has no letter or digit, so that what it makes has no label in Cloud Foundry"
+		case c.label() == other.label():
+			why = "the two names differ in dashes at their ends alone, which labels in Cloud Foundry cannot hold"
+		default:
+			continue
+		}
+		o.fault("name", fmt.Sprintf("cannot be told from clients[%d], which uses the same org: %s; give one of the two an org of its own, "+
+			"or, if it has made nothing yet, a name that begins and ends with a letter or digit", i, why))
+		return
+	}
+}
+
+func (o object) client(limits Limits) Client {
 	c := defaultClient()
 	c.Name = o.required("name")
 	if c.Name != "" && !clientName.MatchString(c.Name) {
@@ -57,7 +84,11 @@ func (o object) client() Client {
 	quirks := o.section("quirks", "missing_version", "finished_delete")
 	c.Quirks.MissingVersion = quirks.status("missing_version", c.Quirks.MissingVersion, 412)
 	c.Quirks.FinishedDelete = quirks.status("finished_delete", c.Quirks.FinishedDelete, 410)
-	c.CatalogRefresh = o.duration("catalog_refresh", c.CatalogRefresh)
+	c.CatalogRefresh = o.duration("catalog_refresh", c.CatalogRefresh, longestInAll)
+	c.ConcurrentRequests = int(o.count("concurrent_requests", 0, mostRequests))
+	if c.ConcurrentRequests > limits.ConcurrentRequests {
+		o.fault("concurrent_requests", "is above limits.concurrent_requests; lower it or raise that")
+	}
 	return c
 }
 

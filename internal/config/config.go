@@ -11,6 +11,9 @@ package config
 
 import (
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 	"time"
 )
 
@@ -41,6 +44,27 @@ type Client struct {
 	Catalog        Catalog
 	Quirks         Quirks
 	CatalogRefresh time.Duration // age at which the marketplace is fetched again
+	// ConcurrentRequests is how many of Limits.ConcurrentRequests this client may
+	// use; 0: what its share allows.
+	ConcurrentRequests int
+}
+
+// label is the name as Cloud Foundry's labels can hold it, "" for a name that has
+// neither letter nor digit: its rows have no label.
+func (c Client) label() string { return strings.Trim(c.Name, "-") }
+
+// place is the client's org, equal for two spellings of one. Cloud Foundry compares
+// names of orgs without case.
+func (c Client) place() [2]string {
+	api := c.CloudFoundry.API
+	if u, err := url.Parse(api); err == nil {
+		port := u.Port()
+		if port == "" {
+			port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		}
+		api = net.JoinHostPort(strings.ToLower(u.Hostname()), port) + u.EscapedPath()
+	}
+	return [2]string{api, strings.ToLower(c.CloudFoundry.Org)}
 }
 
 // CloudFoundry is where and as whom a client's instances are made. Either
@@ -126,6 +150,12 @@ func (c Config) Warnings() []string {
 		out = append(out, fmt.Sprintf("operations.settle_after (%s) is above operations.deadline (%s): "+
 			"an operation with a call of unknown fate fails before that fate can be known.", o.SettleAfter, o.Deadline))
 	}
+	for _, client := range c.Clients {
+		if client.label() != client.Name {
+			out = append(out, fmt.Sprintf("The name of the client %s begins or ends with a dash, which labels in Cloud Foundry cannot hold. "+
+				"Leave it as it is, since it is part of every stored key, but let no other client, here or elsewhere, use its org.", client.Name))
+		}
+	}
 	return append(out, c.sharedOrgs()...)
 }
 
@@ -134,7 +164,7 @@ func (c Config) sharedOrgs() []string {
 	var out []string
 	first := map[[2]string]string{}
 	for _, client := range c.Clients {
-		org := [2]string{client.CloudFoundry.API, client.CloudFoundry.Org}
+		org := client.place()
 		if other, found := first[org]; found {
 			out = append(out, fmt.Sprintf("The clients %s and %s use the same org of the same Cloud Foundry: "+
 				"where both use an id, the second to come is refused. Give each client an org of its own.", other, client.Name))

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"regexp"
 	"strings"
@@ -14,24 +12,16 @@ import (
 // library looks at less of a hash before it compares with it.
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
+// maxCost is the highest cost of a hash: each step above doubles the time that one
+// login takes, and 14 is about a second.
+const maxCost = 14
+
 // Credential is one way to log in. Exactly one of Password and PasswordHash
 // (bcrypt) is set.
 type Credential struct {
 	Username     string
 	Password     string `json:"-"`
 	PasswordHash string `json:"-"`
-}
-
-// Matches reports whether password is this credential's. It takes the same
-// time whatever the password; with a PasswordHash that is as long as its cost
-// asks for, often a tenth of a second, so callers remember the outcome.
-func (c Credential) Matches(password string) bool {
-	if c.PasswordHash != "" {
-		return bcrypt.CompareHashAndPassword([]byte(c.PasswordHash), []byte(password)) == nil
-	}
-	// Hashed first, because comparing directly would tell the length.
-	want, got := sha256.Sum256([]byte(c.Password)), sha256.Sum256([]byte(password))
-	return c.Password != "" && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // Format prints the username alone, whatever the verb.
@@ -62,8 +52,12 @@ func (o object) credential() Credential {
 	if !o.broken && o.has("password") == o.has("password_hash") {
 		o.fault("", "needs one of password and password_hash, not both")
 	}
-	if _, err := bcrypt.Cost([]byte(c.PasswordHash)); c.PasswordHash != "" && (err != nil || !bcryptHash.MatchString(c.PasswordHash)) {
+	switch cost, err := bcrypt.Cost([]byte(c.PasswordHash)); {
+	case c.PasswordHash == "":
+	case err != nil || !bcryptHash.MatchString(c.PasswordHash):
 		o.fault("password_hash", "must be a bcrypt hash, as `htpasswd -nBC 10 NAME` prints it after the colon")
+	case cost > maxCost:
+		o.fault("password_hash", fmt.Sprintf("has the cost %d, and one check would take seconds; hash the password again with at most %d, as `htpasswd -nBC 10 NAME` does", cost, maxCost))
 	}
 	return c
 }

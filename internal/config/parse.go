@@ -80,17 +80,17 @@ func content(doc *yaml.Node) *yaml.Node {
 
 func (r *reader) config(root *yaml.Node, c *Config) {
 	o := r.mapping(element{"", root}, "clients", "polling", "operations", "limits", "metrics")
-	c.Clients = o.clients()
+	c.Limits = o.limits(c.Limits)
+	c.Clients = o.clients(c.Limits)
 	c.Polling = o.polling(c.Polling)
 	c.Operations = o.operations(c.Operations)
-	c.Limits = o.limits(c.Limits)
 	c.Metrics.Credentials = o.section("metrics", "credentials").credentials()
 }
 
 func (o object) polling(p Polling) Polling {
 	s := o.section("polling", "first", "max")
-	p.First = s.duration("first", p.First)
-	p.Max = s.duration("max", p.Max)
+	p.First = s.duration("first", p.First, longestWait)
+	p.Max = s.duration("max", p.Max, longestWait)
 	switch {
 	case p.First <= p.Max:
 	case !s.has("first"):
@@ -103,17 +103,17 @@ func (o object) polling(p Polling) Polling {
 
 func (o object) operations(op Operations) Operations {
 	s := o.section("operations", "deadline", "keep", "settle_after", "request_budget")
-	op.Deadline = s.duration("deadline", op.Deadline)
-	op.Keep = s.duration("keep", op.Keep)
-	op.SettleAfter = s.duration("settle_after", op.SettleAfter)
-	op.RequestBudget = s.duration("request_budget", op.RequestBudget)
+	op.Deadline = s.duration("deadline", op.Deadline, longestInAll)
+	op.Keep = s.duration("keep", op.Keep, longestInAll)
+	op.SettleAfter = s.duration("settle_after", op.SettleAfter, longestInAll)
+	op.RequestBudget = s.duration("request_budget", op.RequestBudget, longestWait)
 	return op
 }
 
 func (o object) limits(l Limits) Limits {
 	s := o.section("limits", "request_bytes", "parameters_bytes", "concurrent_requests")
-	l.RequestBytes = s.count("request_bytes", l.RequestBytes)
-	l.ParametersBytes = s.count("parameters_bytes", l.ParametersBytes)
-	l.ConcurrentRequests = int(s.count("concurrent_requests", int64(l.ConcurrentRequests)))
+	l.RequestBytes = s.count("request_bytes", l.RequestBytes, mostBytes)
+	l.ParametersBytes = s.count("parameters_bytes", l.ParametersBytes, mostBytes)
+	l.ConcurrentRequests = int(s.count("concurrent_requests", int64(l.ConcurrentRequests), mostRequests))
 	return l
 }

@@ -116,6 +116,7 @@ func TestEveryKeyOfTheExampleIsRead(t *testing.T) {
 	})
 	second := want.Clients[0]
 	want.Clients[0].Catalog.Rotatable = []string{"postgres", "queue/standard"}
+	want.Clients[0].ConcurrentRequests = 128
 	second.Name = "cloud-foundry-b"
 	second.Credentials = []config.Credential{{Username: "cloud-foundry-b", Password: "three"}}
 	second.CloudFoundry = config.CloudFoundry{
@@ -139,6 +140,7 @@ func TestValuesThatAreNotDefaultsAreRead(t *testing.T) {
     catalog: {ids: cloud_foundry, rotatable: [a, b/c, "a/b", "My DB/<x>", b]}
     quirks: {missing_version: 412, finished_delete: 410}
     catalog_refresh: 1h30m
+    concurrent_requests: 7
 polling: {first: 5ms, max: 0.5s}
 operations: {deadline: 10s, keep: 20s, settle_after: 1s, request_budget: 900ms}
 limits: {request_bytes: 10, parameters_bytes: 20, concurrent_requests: 30}
@@ -157,7 +159,7 @@ metrics: {credentials: [{username: m, password: mp}, {username: m, password_hash
 			},
 			Catalog:        config.Catalog{IDs: "cloud_foundry", Rotatable: []string{"a", "b/c", "a/b", "My DB/<x>", "b"}},
 			Quirks:         config.Quirks{MissingVersion: 412, FinishedDelete: 410},
-			CatalogRefresh: 90 * time.Minute,
+			CatalogRefresh: 90 * time.Minute, ConcurrentRequests: 7,
 		}},
 		Polling:    config.Polling{First: 5 * time.Millisecond, Max: 500 * time.Millisecond},
 		Operations: config.Operations{Deadline: 10 * time.Second, Keep: 20 * time.Second, SettleAfter: time.Second, RequestBudget: 900 * time.Millisecond},
@@ -272,24 +274,58 @@ func TestPrintingLeavesSecretsOut(t *testing.T) {
 	}
 }
 
-func TestCredentialsMatchTheirPassword(t *testing.T) {
+// twoClients is a text with two clients, the second one in the org at the API.
+func twoClients(first, second, api, org string) string {
+	return fmt.Sprintf(`
+clients:
+  - name: %q
+    credentials: [{username: a, password: pa}]
+    cloud_foundry: {api: https://api.example.org, org: ferry, client_id: ferry, client_secret: s}
+  - name: %q
+    credentials: [{username: b, password: pb}]
+    cloud_foundry: {api: %q, org: %q, client_id: ferry, client_secret: s}
+`, first, second, api, org)
+}
+
+// In one org a label in Cloud Foundry tells the rows of two clients apart; where it
+// cannot, each would delete the other's.
+func TestTwoClientsOfOneOrgHaveLabelsOfTheirOwn(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		credential config.Credential
-		password   string
-		want       bool
-	}{
-		{config.Credential{Password: "swordfish"}, "swordfish", true},
-		{config.Credential{Password: "swordfish"}, "swordfis", false},
-		{config.Credential{Password: "swordfish"}, "", false},
-		{config.Credential{PasswordHash: hash}, "swordfish", true},
-		{config.Credential{PasswordHash: hash}, "Swordfish", false},
-		{config.Credential{PasswordHash: hash}, hash, false},
-		{config.Credential{}, "", false},
+	const api, org = "https://api.example.org", "ferry"
+	for name, c := range map[string]struct{ first, second, api, org string }{
+		"a dash behind":                   {"a", "a-", api, org},
+		"dashes on both sides":            {"-a", "a--", api, org},
+		"no letter at all":                {"a", "-", api, org},
+		"no letter at all, first":         {"--", "a", api, org},
+		"another spelling of the org":     {"a", "a-", api, "Ferry"},
+		"another spelling of the address": {"a", "a-", "https://API.example.org:443/", org},
 	} {
-		if got := c.credential.Matches(c.password); got != c.want {
-			t.Errorf("%#v: Matches(%q) = %t", c.credential, c.password, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := parse(twoClients(c.first, c.second, c.api, c.org), world{})
+			if err == nil || !strings.HasPrefix(err.Error(), "clients[1].name: cannot be told from clients[0], which uses the same org: ") || !strings.HasSuffix(err.Error(), "(line 6)") {
+				t.Errorf("%v, want a fault of clients[1].name", err)
+			}
+		})
+	}
+	for name, c := range map[string]struct {
+		first, second, api, org string
+		warnings                int
+	}{
+		"names that differ":                      {"a", "a-b", api, org, 1},
+		"an org of its own":                      {"a", "a-", api, "ferry-b", 1},
+		"another Cloud Foundry":                  {"a", "-", "https://api.example.com", org, 1},
+		"another port of one host":               {"a", "a-", api + ":8443", org, 1},
+		"an org of its own for each plain name":  {"a", "b", api, "ferry-b", 0},
+		"a name with a dash that was configured": {"a-", "b", api, "ferry-b", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parse(twoClients(c.first, c.second, c.api, c.org), world{})
+			if err != nil || len(got.Warnings()) != c.warnings {
+				t.Errorf("%v, warnings %q, want %d and no fault", err, got.Warnings(), c.warnings)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"regexp"
@@ -113,7 +114,16 @@ func (o object) optional(key string) string {
 	return value
 }
 
-func (o object) duration(key string, otherwise time.Duration) time.Duration {
+// The longest durations. Above them a number is a slip of the pen, and some would do
+// harm in silence: a poll that comes in a century, a time that no clock can hold.
+const (
+	shortest     = time.Millisecond
+	longestWait  = time.Hour
+	longestInAll = 365 * 24 * time.Hour
+)
+
+// duration returns a duration from shortest to longest.
+func (o object) duration(key string, otherwise, longest time.Duration) time.Duration {
 	value, ok := o.scalar(key, anyKind)
 	if !ok {
 		return otherwise
@@ -124,23 +134,38 @@ func (o object) duration(key string, otherwise time.Duration) time.Duration {
 		o.fault(key, "must be a duration with its unit, as in 500ms, 2s, 5m or 168h")
 	case d <= 0:
 		o.fault(key, "must be longer than nothing, as in 500ms, 2s, 5m or 168h")
+	case d < shortest:
+		o.fault(key, "must not be shorter than 1ms, as in 500ms, 2s, 5m or 168h")
+	case d > longest:
+		o.fault(key, fmt.Sprintf("must not be longer than %.0fh, as in 500ms, 2s or 5m", longest.Hours()))
 	default:
 		return d
 	}
 	return otherwise
 }
 
-func (o object) count(key string, otherwise int64) int64 {
+// The largest counts: beyond them a limit is none.
+const (
+	mostBytes    = 1 << 30
+	mostRequests = 100_000
+)
+
+// count returns a whole number from 1 to most.
+func (o object) count(key string, otherwise, most int64) int64 {
 	value, ok := o.scalar(key, integerKind)
 	if !ok {
 		return otherwise
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n <= 0 {
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange) || n <= 0:
 		o.fault(key, "must be a whole number above 0, in plain digits")
-		return otherwise
+	case n > most:
+		o.fault(key, fmt.Sprintf("must not be above %d", most))
+	default:
+		return n
 	}
-	return n
+	return otherwise
 }
 
 // status returns an HTTP status that may be one of two.
