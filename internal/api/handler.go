@@ -11,7 +11,7 @@ import (
 // handler is the whole border. Its fields are fixed once New returned.
 type handler struct {
 	Options
-	slots       chan struct{}
+	shares      shares
 	routes      table
 	doors       *guard
 	metricsDoor *guard
@@ -87,16 +87,20 @@ func (h *handler) dispatch(e *exchange) (answer, error) {
 }
 
 // serveOSB is the one place that decides the order of checks (osb-choices C3): a
-// request that fails several of them hears of the first. What follows them is the
+// request that fails several of them hears of the first. Logins come before the places
+// for requests, so that strangers take none. What follows them is the
 // route's own: body size and syntax, types, mandatory fields (withBody in body.go),
 // and then the use case, which judges the catalog and the state.
 func (h *handler) serveOSB(e *exchange) (answer, error) {
-	if !h.enter() {
-		return answer{}, tooBusy()
+	if err := h.authenticate(e); err != nil {
+		return answer{}, err
 	}
-	defer h.leave()
+	place, err := h.shares.enter(e.client.Name)
+	if err != nil {
+		return answer{}, err
+	}
+	defer place.leave()
 	checks := [...]func(*exchange) error{
-		h.authenticate,
 		checkVersion,
 		h.findRoute,
 		checkIDs,
@@ -109,18 +113,5 @@ func (h *handler) serveOSB(e *exchange) (answer, error) {
 	noteOriginator(e)
 	ctx, cancel := h.budget(e)
 	defer cancel()
-	return e.route.serve(h, ctx, e)
+	return e.route.serve(h, broker.WithWaiting(ctx, place.wait), e)
 }
-
-// enter takes one of the slots for requests under /v2. Without it a burst would
-// hold one body, one connection to the store and one goroutine for each request.
-func (h *handler) enter() bool {
-	select {
-	case h.slots <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
-func (h *handler) leave() { <-h.slots }

@@ -61,9 +61,8 @@ func (h *handler) metrics(e *exchange) (answer, error) {
 		return answer{}, forbidden("Metrics are for this machine only. Configure metrics.credentials to read them from elsewhere.")
 	}
 	if len(h.MetricsCredentials) > 0 {
-		username, password, _ := e.request.BasicAuth()
-		if _, ok := h.metricsDoor.open(username, password); !ok {
-			return answer{}, unauthorized("metrics")
+		if _, err := h.metricsDoor.admitted(e.request, "metrics"); err != nil {
+			return answer{}, err
 		}
 	}
 	return answer{delegate: h.Metrics, outcome: "ok", level: slog.LevelDebug}, nil

@@ -72,6 +72,9 @@ type Client struct {
 	// FinishedDelete is the status of a poll of a delete that ended: 200 (the
 	// default) or 410.
 	FinishedDelete int
+	// ConcurrentRequests is how many of [Options.ConcurrentRequests] are this
+	// client's at most; 0: no limit of its own.
+	ConcurrentRequests int
 }
 
 // Credential is one way to log in. Exactly one of Password and PasswordHash
@@ -103,6 +106,8 @@ type Options struct {
 	RequestBytes    int64
 	ParametersBytes int64
 	// ConcurrentRequests bounds the requests under /v2 at once (503 above; 0: 256).
+	// Those that wait for Cloud Foundry may be half of it, and half of each half is
+	// divided among the clients, at least one each, who share the rest.
 	ConcurrentRequests int
 	// Logger receives one line a request; nil: none.
 	Logger *slog.Logger
@@ -131,7 +136,7 @@ func New(o Options) http.Handler {
 	h.RequestBudget = cmp.Or(o.RequestBudget, 26*time.Second)
 	h.RequestBytes = cmp.Or(o.RequestBytes, 1<<20)
 	h.ParametersBytes = cmp.Or(o.ParametersBytes, 256<<10)
-	h.slots = make(chan struct{}, cmp.Or(o.ConcurrentRequests, 256))
+	h.shares = newShares(cmp.Or(o.ConcurrentRequests, 256), o.Clients)
 	if h.Logger == nil {
 		h.Logger = slog.New(slog.DiscardHandler)
 	}

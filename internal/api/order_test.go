@@ -65,7 +65,7 @@ func (unread) Close() error { return nil }
 
 func TestRequestsAboveTheLimitAreTurnedAwayUnread(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *Options) { o.ConcurrentRequests = 1 })
+	b := newBench(t, func(o *Options) { o.Clients, o.ConcurrentRequests = o.Clients[:1], 1 })
 	inside, release := make(chan struct{}), make(chan struct{})
 	b.broker.provision = func(context.Context, broker.ProvisionRequest) (broker.Result, error) {
 		close(inside)
@@ -75,11 +75,13 @@ func TestRequestsAboveTheLimitAreTurnedAwayUnread(t *testing.T) {
 	done := make(chan int)
 	go func() { done <- b.send("PUT", instanceURL+asynchronous, goodInstance).Code }()
 	<-inside
-	w := b.send("PUT", instanceURL, "", as("nobody", ""), func(r *http.Request) { r.Body = unread{t} })
+	ignored := func(r *http.Request) { r.Body = unread{t} }
+	w := b.send("PUT", instanceURL, "", ignored)
 	described(t, w, 503, "Send it again")
 	if got := w.Header().Get("Retry-After"); got != "1" {
 		t.Errorf("Retry-After = %q, want 1", got)
 	}
+	described(t, b.send("PUT", instanceURL, "", ignored, as("nobody", "")), 401)
 	if w := b.send("GET", "/healthz", ""); w.Code != 200 {
 		t.Errorf("/healthz = %d while the broker is full, want 200", w.Code)
 	}
@@ -88,6 +90,6 @@ func TestRequestsAboveTheLimitAreTurnedAwayUnread(t *testing.T) {
 		t.Errorf("the request in flight got %d, want 202", status)
 	}
 	if w := b.send("GET", "/v2/catalog", ""); w.Code != 200 {
-		t.Errorf("status = %d after the slot was given back, want 200", w.Code)
+		t.Errorf("status = %d after the place was given back, want 200", w.Code)
 	}
 }

@@ -95,11 +95,12 @@ func tooLarge(limit int64) error {
 	}
 }
 
-func tooBusy() error {
+// tooBusy refuses what was not begun, for the reason and with the seconds to wait.
+func tooBusy(reason string, seconds int) error {
 	return &refusal{
 		status:      http.StatusServiceUnavailable,
 		word:        "TooManyRequests",
-		description: "This broker is at its limit of requests at once, and nothing of this one was carried out. Send it again.",
-		header:      retryAfter(1),
+		description: reason + " Send it again.",
+		header:      retryAfter(seconds),
 	}
 }

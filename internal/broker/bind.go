@@ -40,7 +40,7 @@ func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
 // read first still counts: its platform may have given it up since (protocol.md 2.3).
 func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Decision, error) {
 	pause := newPause()
-	c := change{key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply}
+	c := change{key: p.key, id: p.id, request: p.request, check: p.checkAndWait, apply: p.apply}
 	// A rotation asks Cloud Foundry for parameters: only once it is known to be new.
 	c.creates = p.sketch.predecessorID == ""
 	for {

@@ -26,6 +26,9 @@ func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBod
 	if err == nil && !plan.InstancesRetrievable {
 		return InstanceBody{}, refuse(CodeNotFound, "Service instances of this offering cannot be fetched.")
 	}
+	if err := BeginWaiting(ctx); err != nil {
+		return InstanceBody{}, err
+	}
 	parameters, err := b.parametersOf(ctx, rec, Backend.InstanceParameters)
 	if err != nil {
 		return InstanceBody{}, err
@@ -69,6 +72,9 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 	plan, err := b.Catalogs.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
 	if err == nil && !plan.BindingsRetrievable {
 		return BindingBody{}, refuse(CodeNotFound, "Service bindings of this offering cannot be fetched.")
+	}
+	if err := BeginWaiting(ctx); err != nil {
+		return BindingBody{}, err
 	}
 	details, err := b.details(ctx, rec)
 	if err != nil {

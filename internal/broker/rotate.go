@@ -34,6 +34,9 @@ func (p *bind) inherit() error {
 
 // parametersOf reads the predecessor's parameters back, since they are not stored.
 func (p *bind) parametersOf(old Record) (json.RawMessage, error) {
+	if err := BeginWaiting(p.ctx); err != nil {
+		return nil, err
+	}
 	backend, err := p.b.backend(p.q.Client)
 	if err != nil {
 		return nil, err

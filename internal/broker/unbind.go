@@ -18,7 +18,7 @@ func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
 		return Result{}, err
 	}
 	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
-	rec, d, err := b.run(ctx, b.unbinding(key, id, q.Call, checkHints(q)))
+	rec, d, err := b.run(ctx, b.unbinding(key, id, q.Call, thenWait(ctx, q.AcceptsIncomplete, checkHints(q))))
 	if err != nil {
 		return Result{}, err
 	}

@@ -189,6 +189,25 @@ func TestNoCatalogIsKnown(t *testing.T) {
 	}
 }
 
+// Law 10: what is known is told to everybody, and only what waits for Cloud Foundry
+// asks for room.
+func TestAFirstFetchIsForThoseWhoMayWait(t *testing.T) {
+	t.Parallel()
+	r := newRig(newMemory())
+	r.market.set(shop("db"), nil)
+	full := errors.New("no room")
+	ctx := broker.WithWaiting(t.Context(), func() error { return full })
+	if _, err := r.Document(ctx, "a"); !errors.Is(err, full) || r.market.count() != 0 {
+		t.Errorf("%v after %d fetches, want the refusal before any", err, r.market.count())
+	}
+	if _, err := r.Document(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Document(ctx, "a"); err != nil {
+		t.Errorf("a catalog that is known: %v", err)
+	}
+}
+
 func TestClientThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	r := newRig(newMemory())

@@ -42,6 +42,9 @@ func (sh *shelf) known(ctx context.Context) (*snapshot, error) {
 func (sh *shelf) first(ctx context.Context) (*snapshot, error) {
 	err := sh.loading.do(ctx, sh.load)
 	if sh.current.Load() == nil && ctx.Err() == nil {
+		if err := broker.BeginWaiting(ctx); err != nil {
+			return nil, err
+		}
 		err = sh.refresh(ctx)
 	}
 	if s := sh.current.Load(); s != nil {

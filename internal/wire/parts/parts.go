@@ -57,6 +57,7 @@ func Clients(clients []config.Client) []api.Client {
 		out = append(out, api.Client{
 			Name: c.Name, Credentials: Credentials(c.Credentials),
 			MissingVersion: c.Quirks.MissingVersion, FinishedDelete: c.Quirks.FinishedDelete,
+			ConcurrentRequests: c.ConcurrentRequests,
 		})
 	}
 	return out

@@ -43,11 +43,11 @@ func TestCatalogReadsNothingYet(t *testing.T) {
 func TestClients(t *testing.T) {
 	t.Parallel()
 	got := Clients([]config.Client{{
-		Name: "a", CatalogRefresh: time.Minute, Quirks: config.Quirks{MissingVersion: 412, FinishedDelete: 410},
+		Name: "a", CatalogRefresh: time.Minute, ConcurrentRequests: 9, Quirks: config.Quirks{MissingVersion: 412, FinishedDelete: 410},
 		Credentials: []config.Credential{{Username: "u", Password: "p"}, {Username: "u", PasswordHash: "h"}},
 	}})
 	want := []api.Client{{
-		Name: "a", MissingVersion: 412, FinishedDelete: 410,
+		Name: "a", MissingVersion: 412, FinishedDelete: 410, ConcurrentRequests: 9,
 		Credentials: []api.Credential{{Username: "u", Password: "p"}, {Username: "u", PasswordHash: "h"}},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
