@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
@@ -46,6 +47,34 @@ func TestASlowStore(t *testing.T) {
 				t.Errorf("%v, want it unavailable, with Retry-After", a.Err)
 			}
 			r.unchanged(before)
+		})
+	}
+}
+
+// TestRetryAfterEndsWithTheOperation (Decided 11): until the deadline the time
+// to wait does not lead beyond it, and after it the end is due at any moment.
+func TestRetryAfterEndsWithTheOperation(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		deadline, elapsed time.Duration
+		want              int
+	}{
+		"a deadline far away":         {168 * time.Hour, 2 * time.Hour, 300},
+		"shortly before the deadline": {90 * time.Second, 80 * time.Second, 10},
+		"an hour before":              {3 * time.Hour, 3*time.Hour - 70*time.Second, 70},
+		"less than a second before":   {90 * time.Second, 89900 * time.Millisecond, 1},
+		"after the deadline":          {3 * time.Hour, 3*time.Hour + time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{Deadline: test.deadline})
+			op := r.accepted(r.put())
+			r.Advance(test.elapsed)
+			again, err := putOf(same).send(r)
+			p, pollErr := r.polled(op)
+			if err != nil || pollErr != nil || p.RetryAfter != test.want || again.RetryAfter != test.want {
+				t.Errorf("a poll says %d (%v), a duplicate %d (%v), want %d", p.RetryAfter, pollErr, again.RetryAfter, err, test.want)
+			}
 		})
 	}
 }
