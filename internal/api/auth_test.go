@@ -149,7 +149,7 @@ func (d *door) spent(username, password string) (compared, work, same int, err e
 	return d.compared, d.work, d.same, err
 }
 
-// AUTH-06: neither the time nor the work of a login tells which usernames exist, nor
+// AUTH-02: neither the time nor the work of a login tells which usernames exist, nor
 // how near a guess came.
 func TestALoginThatFailsCostsTheSameForEveryUsername(t *testing.T) {
 	t.Parallel()

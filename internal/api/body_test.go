@@ -212,3 +212,31 @@ func TestOnlyTheLiteralTrueAcceptsIncomplete(t *testing.T) {
 		}
 	}
 }
+
+// endless is a body without a length, of which somebody counts what is read.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 1<<26 {
+		return 0, io.EOF // whoever reads all of it has long lost
+	}
+	e.read += int64(len(p))
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
+}
+
+// A body that does not say how long it is, is read to the limit and no
+// further, before it is parsed or kept.
+func TestAChunkedBodyIsNotReadBeyondTheLimit(t *testing.T) {
+	t.Parallel()
+	const limit = 1000
+	b := newBench(t, func(o *Options) { o.RequestBytes = limit })
+	body := &endless{}
+	w := b.send("PUT", instanceURL, "", func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(body), -1 })
+	described(t, w, 413, "1000 bytes")
+	if body.read > limit+1 {
+		t.Errorf("%d bytes were read, want at most one above the limit of %d", body.read, limit)
+	}
+}
