@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -34,8 +35,10 @@ type process struct {
 	broker  *broker.Broker
 	catalog *catalog.Service
 	server  *http.Server
-	stop    chan struct{}
-	logger  *slog.Logger
+	// connections are those of server.
+	connections *connections
+	stop        chan struct{}
+	logger      *slog.Logger
 }
 
 func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, error) {
@@ -57,6 +60,7 @@ func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, e
 	}
 	p.loop.Use(p.broker)
 	p.server = newServer(p.newHandler(figures), c.Operations.RequestBudget)
+	p.connections = boundConnections(p.server, cmp.Or(o.mostConnections, max(fewestConnections, 4*c.Limits.ConcurrentRequests)))
 	return p, nil
 }
 
@@ -125,7 +129,7 @@ func (p *process) live(ctx context.Context, answer func(resumed int) error) erro
 // serve answers until ctx ends, then stops in order.
 func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL string, resumed int) error {
 	served := make(chan error, 1)
-	go func() { served <- p.server.Serve(listener) }()
+	go func() { served <- p.server.Serve(p.connections.listen(listener)) }()
 	p.announce("http://"+listener.Addr().String()+strings.TrimRight(p.options.BasePath, "/"), simulatorURL, resumed)
 	select {
 	case err := <-served:

@@ -38,6 +38,10 @@ type ServeOptions struct {
 	Started func(brokerURL, simulatorURL string)
 	// Hint receives a line that a newcomer can copy; may be nil.
 	Hint io.Writer
+
+	// mostConnections is for tests; 0: four for each request that may be answered at
+	// once, and fewestConnections at least.
+	mostConnections int
 }
 
 // DefaultData is where `serve` keeps its store.
