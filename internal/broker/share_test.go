@@ -13,30 +13,34 @@ import (
 // errNoRoom is what the border says to a request that may not wait.
 var errNoRoom = errors.New("no room")
 
+// full sends a request while nobody else may wait.
+func full(q request) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for one that waits unasked
+		defer cancel()
+		return q(broker.WithWaiting(ctx, func() error { return errNoRoom }), b)
+	}
+}
+
+// fetching is a fetch of the binding, of the instance without one.
+func fetching(binding string) request {
+	return func(ctx context.Context, b *broker.Broker) (result broker.Result, err error) {
+		q := broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: binding}
+		if binding == "" {
+			_, err = b.FetchInstance(ctx, q)
+		} else {
+			_, err = b.FetchBinding(ctx, q)
+		}
+		return result, err
+	}
+}
+
 // Law 10 and law 4: what would wait for Cloud Foundry asks first, and is refused
 // without a trace; what is answered from the record, or later, never asks.
 func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
 	t.Parallel()
 	for _, claimFirst := range []bool{false, true} {
 		r := newRig(t, brokertest.ScheduleOptions{Cloud: &brokertest.CloudOptions{}, ClaimFirst: claimFirst})
-		full := func(q request) request {
-			return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-				ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for one that waits unasked
-				defer cancel()
-				return q(broker.WithWaiting(ctx, func() error { return errNoRoom }), b)
-			}
-		}
-		fetch := func(binding string) request {
-			return func(ctx context.Context, b *broker.Broker) (result broker.Result, err error) {
-				q := broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: binding}
-				if binding == "" {
-					_, err = b.FetchInstance(ctx, q)
-				} else {
-					_, err = b.FetchBinding(ctx, q)
-				}
-				return result, err
-			}
-		}
 		refused := func(what string, q request) {
 			t.Helper()
 			before := r.dump()
@@ -73,9 +77,9 @@ func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
 		r.drive(bind)
 		refused("a bind that hands out credentials", with(false))
 		refused("a successor that takes the parameters over", heir)
-		refused("a fetch of the binding", fetch("b"))
-		refused("a fetch of the instance", fetch(""))
-		answered("a fetch of what is not there", fetch("none"))
+		refused("a fetch of the binding", fetching("b"))
+		refused("a fetch of the instance", fetching(""))
+		answered("a fetch of what is not there", fetching("none"))
 		refused("a held unbind", deleteWith("b", held))
 		unbind := answered("an unbind in the background", deleteWith("b", same)).Operation
 		refused("a held one of the same binding", deleteWith("b", held))
