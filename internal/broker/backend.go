@@ -45,6 +45,11 @@ type Marked struct {
 	// Key is of the instance or the binding; its Client is empty.
 	Key  Key
 	GUID string
+	// ByName is true when the key was read from the name of the row, or of the instance
+	// of a key, because the row does not carry its id (rows of before, and keys of
+	// Korifi). Names can be changed in Cloud Foundry, so that such a key may be of
+	// nobody, or of another; GUID and Operation are right whatever the row is called.
+	ByName bool
 	// Operation and Seq are the marks.
 	Operation string
 	Seq       int64
@@ -67,7 +72,10 @@ type RetryIn interface {
 
 // Finder looks things up. An error means unknown, never absent: absence is an
 // empty Look, and only Cloud Foundry's own JSON (an empty list, or an error body
-// with code 10010 or 60004) makes one.
+// with code 10010 or 60004) makes one, after a call that began later has shown that
+// the login can see what it looked for (docs/protocol.md section 13.7). Where a login
+// does not see every space of its org, that needs the name of the offering: see
+// WithOffering.
 type Finder interface {
 	// FindInstances returns every instance of this name in the org, whatever its space,
 	// and the instances with these GUIDs, whatever they are called now and in whichever
@@ -83,6 +91,11 @@ type Finder interface {
 	// the org that the configuration names. It costs a call until the org is known. Every
 	// Look carries the same.
 	Place(ctx context.Context) (Place, error)
+	// Same reports whether a recorded place is the one where this backend looks and
+	// calls. It may name an address that the same Cloud Foundry had before, as the
+	// configuration says. It makes no call: while the org is not known, nothing is the
+	// same. The zero Place never is.
+	Same(recorded Place) bool
 	// ForeignKeys returns the names of the instance's keys that do not carry our
 	// marks, for people who look for them after the instance was deleted.
 	ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error)
@@ -140,8 +153,9 @@ type Marks struct {
 
 // Reader reads what is handed on to platforms and never stored.
 type Reader interface {
-	// KeyDetails returns the credentials of a key. ErrNotFound when Cloud Foundry
-	// says that the key is absent; any other error means: not now.
+	// KeyDetails returns the credentials of a key; none where it has none. ErrNotFound
+	// when Cloud Foundry says that the key is absent, ErrCredentials when what it has
+	// cannot be handed on; any other error means: not now.
 	KeyDetails(ctx context.Context, guid string) (KeyDetails, error)
 	// InstanceParameters and KeyParameters return what the backing broker says now,
 	// ErrNotRetrievable where it cannot be asked, or ErrBusy while an operation runs.

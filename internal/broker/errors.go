@@ -11,6 +11,10 @@ var ErrNotRetrievable = errors.New("the backing broker does not support fetching
 // ErrBusy says that Cloud Foundry does not read it while an operation runs.
 var ErrBusy = errors.New("an operation is in progress")
 
+// ErrCredentials says that the credentials of a key are no JSON object, which OSB
+// demands and another try does not change. The error that wraps it is a UserTexter.
+var ErrCredentials = errors.New("the credentials are not a JSON object")
+
 // Code classifies a refusal. The HTTP border has one table from codes to statuses.
 type Code string
 

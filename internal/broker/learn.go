@@ -73,12 +73,21 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 		t.Job = &job
 		return nil
 	}
-	look, err := find(ctx, backend, rec, e)
+	look, err := find(WithOffering(ctx, offering(rec, t)), backend, rec, e)
 	if err != nil {
 		return err
 	}
 	t.Look = &look
 	return nil
+}
+
+// offering returns the name of the record's offering; a binding's is its instance's,
+// where the tick has read that.
+func offering(rec Record, t *lifecycle.Tick) string {
+	if t.Instance != nil && rec.Key.BindingID != "" {
+		return t.Instance.Offering
+	}
+	return rec.Attributes.OfferingName
 }
 
 func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect) (Look, error) {

@@ -83,5 +83,5 @@ func (b *Broker) instanceView(ctx context.Context, binding Key) (lifecycle.Insta
 
 func view(instance Record) lifecycle.InstanceView {
 	l := instance.Lifecycle
-	return lifecycle.InstanceView{State: l.State, CreateOp: l.CreateOp.ID, CFGUID: l.CFGUID}
+	return lifecycle.InstanceView{State: l.State, CreateOp: l.CreateOp.ID, CFGUID: l.CFGUID, Offering: instance.Attributes.OfferingName}
 }

@@ -135,6 +135,9 @@ func (c *FakeCloud) Place(ctx context.Context) (broker.Place, error) {
 	return c.where(), nil
 }
 
+// Same implements broker.Finder.
+func (c *FakeCloud) Same(recorded broker.Place) bool { return recorded == c.where() }
+
 func (c *FakeCloud) where() broker.Place {
 	if c.options.Place != (broker.Place{}) {
 		return c.options.Place

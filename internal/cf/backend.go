@@ -22,6 +22,9 @@ type Config struct {
 	Client string
 	// API is the address of the Cloud Controller, Org the name of an existing org.
 	API, Org string
+	// FormerAPIs are addresses that the same Cloud Foundry had before: what was recorded
+	// under them is at home here.
+	FormerAPIs []string
 	// ClientID and ClientSecret log in as a UAA client. With Username and Password
 	// set, that user logs in, through the UAA client ClientID or, if that is empty,
 	// cf.
@@ -48,15 +51,17 @@ type Config struct {
 // Backend is one client's Cloud Foundry. It implements broker.Backend; all its
 // methods may be called concurrently.
 type Backend struct {
-	config  Config
-	api     string
-	http    *http.Client
-	session *session
-	places  *places
-	sight   sight
-	tongue  tongue
-	heard   *heard
-	secrets []string
+	config   Config
+	api      string
+	home     string   // the API's address, as a Place has it
+	formerly []string // those that it had before, in the same form
+	http     *http.Client
+	session  *session
+	places   *places
+	sight    sight
+	tongue   tongue
+	heard    *heard
+	secrets  []string
 }
 
 var _ broker.Backend = (*Backend)(nil)
@@ -83,8 +88,11 @@ func New(c Config) (*Backend, error) {
 		return nil, fmt.Errorf("cloud foundry %s: %w", c.API, err)
 	}
 	b := &Backend{
-		config: c, api: strings.TrimRight(c.API, "/"), http: client,
+		config: c, api: strings.TrimRight(c.API, "/"), home: canonicalAPI(c.API), http: client,
 		places: newPlaces(), heard: newHeard(), secrets: secretTexts(c.ClientSecret, c.Password),
+	}
+	for _, former := range c.FormerAPIs {
+		b.formerly = append(b.formerly, canonicalAPI(former))
 	}
 	b.session = newSession(b.logIn)
 	return b, nil

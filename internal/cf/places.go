@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
-
-	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 // places remembers the GUIDs of the org and of its spaces.
@@ -89,12 +87,6 @@ func (p *places) forgetGone(guids []string) {
 		delete(p.met, guid)
 		maps.DeleteFunc(p.spaces, func(_, space string) bool { return space == guid })
 	}
-}
-
-// Place returns where this backend looks and calls.
-func (b *Backend) Place(ctx context.Context) (broker.Place, error) {
-	org, err := b.org(ctx)
-	return broker.Place{API: b.api, OrgGUID: org}, err
 }
 
 // org returns the GUID of the configured org, which must exist.

@@ -94,12 +94,12 @@ func (o object) client(limits Limits) Client {
 
 func (o object) cloudFoundry() CloudFoundry {
 	s := o.section("cloud_foundry",
-		"api", "org", "client_id", "client_secret", "username", "password", "ca_file", "skip_tls_verify")
+		"api", "former_apis", "org", "client_id", "client_secret", "username", "password", "ca_file", "skip_tls_verify")
 	if !s.broken && !o.has("cloud_foundry") {
 		o.fault("cloud_foundry", "is missing; it needs api, org and a login")
 		s.broken = true
 	}
-	cf := CloudFoundry{API: s.url("api"), Org: s.required("org"), SkipTLSVerify: s.flag("skip_tls_verify")}
+	cf := CloudFoundry{API: s.url("api"), FormerAPIs: s.urls("former_apis"), Org: s.required("org"), SkipTLSVerify: s.flag("skip_tls_verify")}
 	cf.CAFile, cf.CA = s.certificates("ca_file")
 	byClient := s.has("client_id") || s.has("client_secret")
 	byUser := s.has("username") || s.has("password")

@@ -70,7 +70,8 @@ func (c Client) place() [2]string {
 // CloudFoundry is where and as whom a client's instances are made. Either
 // ClientID and ClientSecret are set, or Username and Password.
 type CloudFoundry struct {
-	API           string // http or https, without a slash at the end
+	API           string   // http or https, without a slash at the end
+	FormerAPIs    []string // addresses that the same Cloud Foundry had before, in the same form; nil: none
 	Org           string
 	ClientID      string
 	ClientSecret  string `json:"-"`

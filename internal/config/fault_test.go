@@ -147,6 +147,8 @@ func TestFaultsOfCloudFoundry(t *testing.T) {
 		"an api that does not parse":  {variant(t, "http://127.0.0.1:8081/", `"https://u:hunter2@h:x%"`), cfPath + ".api: must be an address like https://api.cf.example.org (line 6)"},
 		"an api with a password":      {variant(t, "http://127.0.0.1:8081/", "https://u:hunter2@example.org"), cfPath + ".api: must not hold a user or password; use client_id or username (line 6)"},
 		"an api with a query":         {variant(t, "http://127.0.0.1:8081/", "https://example.org?x=hunter2"), cfPath + ".api: must end with the host or a path; remove what begins with ? or # (line 6)"},
+		"former addresses as text":    {variant(t, login, login+", former_apis: https://example.org"), cfPath + ".former_apis: must be a list, each element of it beginning with a dash (line 6)"},
+		"a former address that isn't": {variant(t, login, login+`, former_apis: ["https://a.example.org", hunter2]`), cfPath + ".former_apis[1]: must be an address like https://api.cf.example.org (line 6)"},
 		"no org":                      {variant(t, "org: ferry, ", ""), cfPath + ".org: is missing (line 6)"},
 		"no login":                    {variant(t, ", "+login, ""), cfPath + ": needs one login: either client_id and client_secret, or username and password (line 6)"},
 		"two logins":                  {variant(t, login, login+", username: u, password: hunter2"), cfPath + ": needs one login: either client_id and client_secret, or username and password (line 6)"},

@@ -115,6 +115,7 @@ func TestEveryKeyOfTheExampleIsRead(t *testing.T) {
 		CloudFoundry: config.CloudFoundry{API: "https://api.cf.example.org", Org: "ferry", ClientID: "ferry", ClientSecret: "two"},
 	})
 	second := want.Clients[0]
+	want.Clients[0].CloudFoundry.FormerAPIs = []string{"https://api.old.cf.example.org"}
 	want.Clients[0].Catalog.Rotatable = []string{"postgres", "queue/standard"}
 	want.Clients[0].ConcurrentRequests = 128
 	second.Name = "cloud-foundry-b"

@@ -107,6 +107,9 @@ type InstanceView struct {
 	State    State
 	CreateOp string
 	CFGUID   string
+	// Offering is the name of the instance's offering; it decides nothing, and tells a
+	// look-up of keys which space has to be in sight.
+	Offering string
 }
 
 // BindingView is what an instance's delete must know of a binding's record.

@@ -24,7 +24,7 @@ func Backends(c config.Config, logger *slog.Logger, observe func(call, result st
 	for _, client := range c.Clients {
 		f := client.CloudFoundry
 		backend, err := cf.New(cf.Config{
-			Client: client.Name, API: f.API, Org: f.Org,
+			Client: client.Name, API: f.API, FormerAPIs: f.FormerAPIs, Org: f.Org,
 			ClientID: f.ClientID, ClientSecret: f.ClientSecret, Username: f.Username, Password: f.Password,
 			CA: f.CA, SkipTLSVerify: f.SkipTLSVerify,
 			Now: time.Now, Logger: logger.With("client", client.Name), Observe: observe,

@@ -1,0 +1,50 @@
+package broker_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+)
+
+// offeringWatch notes looks that do not say which offering's space they are about.
+type offeringWatch struct {
+	broker.Backend
+	looks  *int
+	silent *[]string
+}
+
+func (w offeringWatch) saw(ctx context.Context, call string) {
+	*w.looks++
+	if broker.OfferingOf(ctx) != brokertest.OfferingDB {
+		*w.silent = append(*w.silent, call)
+	}
+}
+
+func (w offeringWatch) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	w.saw(ctx, "FindInstances")
+	return w.Backend.FindInstances(ctx, name, guids...)
+}
+
+func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
+	w.saw(ctx, "FindKeys")
+	return w.Backend.FindKeys(ctx, instance, name, guids...)
+}
+
+// TestLooksNameTheirOffering [13.7]: a process that has just started knows from that
+// which space has to be in sight before nothing counts as gone.
+func TestLooksNameTheirOffering(t *testing.T) {
+	t.Parallel()
+	looks, silent := 0, []string{}
+	r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		return offeringWatch{b, &looks, &silent}
+	}})
+	r.ready()
+	r.drive(r.accepted(r.bind()))
+	r.drive(r.accepted(r.unbind()))
+	r.drive(r.accepted(r.remove()))
+	if looks < 4 || len(silent) > 0 {
+		t.Errorf("of %d looks these named no offering: %q", looks, silent)
+	}
+}
