@@ -57,8 +57,11 @@ type Backend struct {
 	formerly []string // those that it had before, in the same form
 	http     *http.Client
 	session  *session
+	calls    pause // of the API: limits, and nobody there
+	logins   pause // of the UAA: likewise, and refusals
+	tokens   pause // while Cloud Foundry refuses fresh ones
 	places   *places
-	sight    sight
+	spaces   shared[map[string]string] // the names of those in sight, by GUID
 	tongue   tongue
 	heard    *heard
 	secrets  []string
@@ -94,7 +97,7 @@ func New(c Config) (*Backend, error) {
 	for _, former := range c.FormerAPIs {
 		b.formerly = append(b.formerly, canonicalAPI(former))
 	}
-	b.session = newSession(b.logIn)
+	b.session = newSession(b.logIn, c.Now)
 	return b, nil
 }
 

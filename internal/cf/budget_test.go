@@ -13,6 +13,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
+// ourMarks are on a row of ours.
+const ourMarks = `"metadata":{"annotations":{"ferry-operation":"op","ferry-seq":"7"}}`
+
 // busyCloud answers every call of an operation.
 func busyCloud(w http.ResponseWriter, r *http.Request) {
 	switch r.Method + " " + r.URL.Path {
@@ -21,9 +24,9 @@ func busyCloud(w http.ResponseWriter, r *http.Request) {
 	case "GET /v3/service_instances/g":
 		reply(w, 200, `{"guid":"g","name":"one"}`)
 	case "GET /v3/service_instances":
-		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"g","name":"one"}]}`)
+		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"g","name":"one",`+ourMarks+`}]}`)
 	case "GET /v3/service_credential_bindings":
-		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"k1","name":"k"}]}`)
+		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"k1","name":"k",`+ourMarks+`}]}`)
 	case "GET /v3/service_credential_bindings/k1/details":
 		reply(w, 200, `{"credentials":{}}`)
 	default:
@@ -81,7 +84,8 @@ func TestLimiterIsHandedOn(t *testing.T) {
 		w.WriteHeader(http.StatusTooManyRequests)
 		_, _ = w.Write([]byte(cfError(10013, "CF-RateLimitExceeded", "Rate Limit Exceeded")))
 	})
-	b := s.backend(t, nil)
+	now := time.Now()
+	b := s.backend(t, func(c *Config) { c.Now = func() time.Time { return now } })
 	b.tongue.learn(classic)
 	for request, call := range everyCall(t.Context(), b) {
 		if answer, err := call(); answer.Reply != lifecycle.ReplyBusy || answer.RetryAfter != 37*time.Second || err == nil {

@@ -8,8 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/cloudfoundry/go-cfclient/v3/resource"
-
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -34,13 +32,21 @@ func taken(r request, answer *response) (broker.Answer, error) {
 	switch answer.status {
 	case http.StatusAccepted:
 		if job := jobOf(answer.header.Get("Location")); job != "" {
-			return broker.Answer{Reply: lifecycle.ReplyAccepted, Job: job}, nil
+			accepted := broker.Answer{Reply: lifecycle.ReplyAccepted, Job: job}
+			if r.method == http.MethodPost {
+				accepted.GUID = guidInJob(job)
+			}
+			return accepted, nil
 		}
 		return unclear(r, answer, "accepted without the address of a job")
 	case http.StatusOK, http.StatusCreated:
-		var made resource.Resource
+		var made identity
 		if json.Unmarshal(answer.body, &made) == nil && made.GUID != "" {
-			return broker.Answer{Reply: lifecycle.ReplyDone}, nil
+			done := broker.Answer{Reply: lifecycle.ReplyDone}
+			if r.method == http.MethodPost {
+				done.GUID = made.GUID
+			}
+			return done, nil
 		}
 	case http.StatusNoContent:
 		if r.method == http.MethodDelete {

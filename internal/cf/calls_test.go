@@ -41,7 +41,7 @@ func TestBodies(t *testing.T) {
 	_, _ = b.CreateInstance(t.Context(), testCall())
 	body := s.lastBody("POST /v3/service_instances")
 	wantBody(t, body, `{"type":"managed","name":"one","parameters":`+raw+`,
-		"metadata":{"labels":{"ferry-client":"suite"},"annotations":{"ferry-operation":"create-1","ferry-seq":"12"}},
+		"metadata":{"labels":{"ferry-client":"suite"},"annotations":{"ferry-operation":"create-1","ferry-seq":"12","ferry-id":"one"}},
 		"relationships":{"space":{"data":{"guid":"space-guid"}},"service_plan":{"data":{"guid":"plan-guid"}}}}`)
 	if !strings.Contains(body, raw) {
 		t.Errorf("parameters were changed on the way: %s", body)
@@ -52,7 +52,7 @@ func TestBodies(t *testing.T) {
 	})
 	body = s.lastBody("POST /v3/service_credential_bindings")
 	wantBody(t, body, `{"type":"key","name":"k","parameters":`+raw+`,
-		"metadata":{"labels":{"ferry-client":"x"},"annotations":{"ferry-operation":"bind-1","ferry-seq":"13"}},
+		"metadata":{"labels":{"ferry-client":"x"},"annotations":{"ferry-operation":"bind-1","ferry-seq":"13","ferry-id":"k"}},
 		"relationships":{"service_instance":{"data":{"guid":"g"}}}}`)
 	if !strings.Contains(body, raw) {
 		t.Errorf("parameters were changed on the way: %s", body)
@@ -67,6 +67,7 @@ func TestPatchNamesOnlyWhatChanges(t *testing.T) {
 		call broker.InstanceCall
 		want string
 	}{
+		"of an old row": {broker.InstanceCall{Marks: marks, Name: "a b"}, `{"metadata":{"labels":null,"annotations":{"ferry-update":"update-1","ferry-id":"a+b"}}}`},
 		"nothing":       {broker.InstanceCall{Marks: marks}, `{` + mark + `}`},
 		"a plan":        {broker.InstanceCall{Marks: marks, PlanGUID: "p"}, `{` + mark + `,"relationships":{"service_plan":{"data":{"guid":"p"}}}}`},
 		"a version":     {broker.InstanceCall{Marks: marks, MaintenanceVersion: "2.0.0"}, `{` + mark + `,"maintenance_info":{"version":"2.0.0"}}`},

@@ -8,6 +8,7 @@ import (
 // What an operator should look at when an error is the login's.
 const (
 	adviceLogin = "look at the client's user and password, or its client id and secret"
+	adviceUAA   = "the API is reached by https and names a UAA that is not; the client's secret was not sent there"
 	adviceToken = "look whether the API and its UAA belong together, and whether the login still exists"
 	adviceRole  = "look at the roles of the login in the org and its spaces"
 	adviceOrg   = "look at the name of the org and at the roles of the login in it"

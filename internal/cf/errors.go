@@ -21,9 +21,12 @@ const (
 	codeOtherOffering    = 1002
 	codeNotFound         = 10010
 	codeUniqueness       = 10016
+	codeBrokerLimited    = 10016 // with 429; it limits the reading of parameters alone
+	codeUAALimited       = 20008 // it limits roles alone
 	codeBeingDeleted     = 10020
 	codeInstanceNotFound = 60004
 	codeInProgress       = 60016
+	codeSharesExist      = 390002
 	codeBindingNotRead   = 90007
 	codeInstanceNotRead  = 120004
 	codeUnknown          = 10001
@@ -60,7 +63,9 @@ type rule struct {
 // refusals is the one table from answers that are no success to replies; the first
 // line that matches counts. Version 3 of the API folds nearly every refusal into
 // 422 with 10008, so the texts have to be told apart; they are prefixes of those in
-// cf-contract.md 2.2 to 2.4, with Korifi's beside them.
+// cf-contract.md 2.2 to 2.4, with Korifi's beside them. What an operator of that Cloud
+// Foundry puts right (a role, a suspended org, a feature, a share) is refused for now,
+// with Cloud Foundry's text for the user meanwhile.
 func refusals() []rule {
 	return []rule{
 		{name: "limited", from: itself, status: http.StatusTooManyRequests, reply: lifecycle.ReplyBusy},
@@ -73,6 +78,7 @@ func refusals() []rule {
 
 		{name: "not logged in", status: http.StatusUnauthorized, reply: lifecycle.ReplyBusy},
 		{name: "no valid login", codes: []int{codeInvalidToken, codeNotAuthenticated}, reply: lifecycle.ReplyBusy},
+		{name: "not allowed", status: http.StatusForbidden, reply: lifecycle.ReplyBusy},
 		{name: "absent", status: http.StatusNotFound, codes: []int{codeNotFound, codeInstanceNotFound}, reply: lifecycle.ReplyAbsent},
 		{name: "no such call", status: http.StatusNotFound, reply: lifecycle.ReplyBusy},
 		{name: "too slow", status: http.StatusRequestTimeout, reply: lifecycle.ReplyBusy},
@@ -86,6 +92,7 @@ func refusals() []rule {
 		{name: "broker is being read", status: http.StatusUnprocessableEntity, inside: "operation in progress for the service broker", reply: lifecycle.ReplyBusy},
 		{name: "space gone", status: http.StatusUnprocessableEntity, prefix: "Invalid space.", reply: lifecycle.ReplyBusy},
 		{name: "space going", codes: []int{codeBeingDeleted}, prefix: "The space is being deleted", reply: lifecycle.ReplyBusy},
+		{name: "shared with others", codes: []int{codeSharesExist}, reply: lifecycle.ReplyBusy},
 		{name: "lost a race for metadata", status: http.StatusUnprocessableEntity, codes: []int{codeUniqueness}, reply: lifecycle.ReplyBusy},
 		{name: "plan gone or hidden", codes: []int{codeUnprocessable}, prefix: "Invalid service plan", reply: lifecycle.ReplyRefused, stale: true},
 		{name: "plan of another offering", codes: []int{codeOtherOffering}, reply: lifecycle.ReplyRefused, stale: true},
@@ -132,8 +139,8 @@ func ruleFor(e *Error) rule {
 	return rule{name: "no rule", reply: lifecycle.ReplyUnknown}
 }
 
-// refused turns the error of a call into its answer. The noun is what a user wanted
-// of Cloud Foundry, as in "the service key".
+// refused turns the error of a call into its answer, with what there is to say to a
+// user of it. The noun is what the user wanted of Cloud Foundry, as in "the service key".
 func (b *Backend) refused(err error, noun string) broker.Answer {
 	r := judge(err)
 	a := broker.Answer{Reply: r.reply}
@@ -142,12 +149,14 @@ func (b *Backend) refused(err error, noun string) broker.Answer {
 		return a
 	}
 	a.RetryAfter = e.RetryAfter
-	if r.reply == lifecycle.ReplyRefused {
-		a.Code, a.StalePlan = string(r.code), r.stale
-		a.Description = "Cloud Foundry refused " + noun + ": " + b.userText(e.text)
-		if e.advice == adviceRole {
-			a.Description += " (the broker's login in Cloud Foundry lacks a role; its operator has to look at it)"
-		}
+	switch r.reply {
+	case lifecycle.ReplyRefused, lifecycle.ReplyTaken:
+		a.Code, a.StalePlan, a.BrokersWord = string(r.code), r.stale, e.brokersWord
+		a.Description = e.explained("Cloud Foundry refused " + noun + ": ")
+	case lifecycle.ReplyBusy:
+		a.BrokersWord = e.brokersWord
+		a.Description = e.explained("Cloud Foundry refused " + noun + " for now: ")
+	default:
 	}
 	return a
 }

@@ -90,9 +90,10 @@ func refusalCases() []refusalCase {
 		{"refused", 422, "", unprocessable("The service does not support changing plans."), refused},
 		{"refused", 422, "", cfError(10020, "CF-ResourceBeingDeleted", "The organization is being deleted"), refused},
 		{"plan of another offering", 400, "", cfError(1002, "CF-InvalidRelation", "service plan relates to a different service offering"), refused},
-		{"refused", 403, "", cfError(330002, "CF-FeatureDisabled", "Feature Disabled: service_instance_creation"), refused},
-		{"refused", 403, "", cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"), refused},
-		{"refused", 403, "", cfError(10017, "CF-OrgSuspended", "The organization is suspended"), refused},
+		{"not allowed", 403, "", cfError(330002, "CF-FeatureDisabled", "Feature Disabled: service_instance_creation"), busy},
+		{"not allowed", 403, "", cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"), busy},
+		{"not allowed", 403, "", cfError(10017, "CF-OrgSuspended", "The organization is suspended"), busy},
+		{"shared with others", 422, "", cfError(390002, "CF-ServiceInstanceDeletionSharesExists", "Service instances must be unshared before they can be deleted."), busy},
 	}
 }
 
@@ -142,12 +143,12 @@ func TestCallAnswers(t *testing.T) {
 		want     broker.Answer
 	}{
 		"a job is accepted":                     {202, "https://api.example.org/v3/jobs/j-1", "", broker.Answer{Reply: lifecycle.ReplyAccepted, Job: "j-1"}},
-		"a job of Korifi is accepted":           {202, "/v3/jobs/managed_service_instance.create~g-1", "", broker.Answer{Reply: lifecycle.ReplyAccepted, Job: "managed_service_instance.create~g-1"}},
+		"a job of Korifi is accepted":           {202, "/v3/jobs/managed_service_instance.create~g-1", "", broker.Answer{Reply: lifecycle.ReplyAccepted, Job: "managed_service_instance.create~g-1", GUID: "g-1"}},
 		"accepted without a job is unknown":     {202, "", "", broker.Answer{Reply: lifecycle.ReplyUnknown}},
 		"accepted with another link is unknown": {202, "https://api.example.org/v3/apps/j-1", "", broker.Answer{Reply: lifecycle.ReplyUnknown}},
 		"accepted with an empty job is unknown": {202, "https://api.example.org/v3/jobs/", "", broker.Answer{Reply: lifecycle.ReplyUnknown}},
-		"the resource is done":                  {200, "", `{"guid":"g-1"}`, broker.Answer{Reply: lifecycle.ReplyDone}},
-		"a new resource is done":                {201, "", `{"guid":"g-1"}`, broker.Answer{Reply: lifecycle.ReplyDone}},
+		"the resource is done":                  {200, "", `{"guid":"g-1"}`, broker.Answer{Reply: lifecycle.ReplyDone, GUID: "g-1"}},
+		"a new resource is done":                {201, "", `{"guid":"g-1"}`, broker.Answer{Reply: lifecycle.ReplyDone, GUID: "g-1"}},
 		"200 with a page is unknown":            {200, "", `<html>welcome</html>`, broker.Answer{Reply: lifecycle.ReplyUnknown}},
 		"200 with another object is unknown":    {200, "", `{"ok":true}`, broker.Answer{Reply: lifecycle.ReplyUnknown}},
 		"200 with half an object is unknown":    {200, "", `{"guid":"g-1","na`, broker.Answer{Reply: lifecycle.ReplyUnknown}},
@@ -212,7 +213,14 @@ func TestRetryAfterIsReadInBothForms(t *testing.T) {
 		"a date by the answer's":      {http.Header{"Retry-After": {now.Format(http.TimeFormat)}, "Date": {now.Add(-time.Hour).Format(http.TimeFormat)}}, time.Hour},
 		"a date that has passed":      {http.Header{"Retry-After": {now.Add(-time.Minute).Format(http.TimeFormat)}}, 0},
 		"negative":                    {http.Header{"Retry-After": {"-5"}}, 0},
-		"longer than anyone believes": {http.Header{"Retry-After": {"99999999999"}}, 24 * time.Hour},
+		"a day":                       {http.Header{"Retry-After": {"86400"}}, time.Hour},
+		"the Unix time":               {http.Header{"Retry-After": {fmt.Sprint(now.Unix() + 37)}}, 37 * time.Second},
+		"the Unix time by the answer": {http.Header{"Retry-After": {fmt.Sprint(now.Unix() + 37)}, "Date": {now.Add(-time.Minute).Format(http.TimeFormat)}}, 97 * time.Second},
+		"a Unix time that has passed": {http.Header{"Retry-After": {"1000000000"}}, 0},
+		"a date that nobody means":    {http.Header{"Retry-After": {"99999999999"}}, time.Hour},
+		"a number that is none":       {http.Header{"Retry-After": {"99999999999999999999"}}, time.Hour},
+		"as little as can be":         {http.Header{"Retry-After": {"-9223372036854775808"}}, 0},
+		"a date of another age":       {http.Header{"Retry-After": {"Fri, 01 Jan 2100 00:00:00 GMT"}}, time.Hour},
 		"nothing":                     {http.Header{}, 0},
 		"nonsense":                    {http.Header{"Retry-After": {"soon"}}, 0},
 	} {

@@ -33,16 +33,22 @@ type Error struct {
 	// Err is why there was no answer, or why it could not be used.
 	Err error
 
-	router string // what the router in front of Cloud Foundry says
-	text   string // Detail as it came, for the table and for users
-	unsent bool   // nothing of the request left, so it took no effect
-	advice string // what an operator should look at when the login is at fault
+	router      string // what the router in front of Cloud Foundry says
+	text        string // Detail as it came, for the table
+	said        string // the same, fit for users
+	brokersWord bool   // it is the backing broker's
+	unsent      bool   // nothing of the request left, so it took no effect
+	held        string // why it was not even tried
+	advice      string // what an operator should look at when the login is at fault
 }
 
 // Error returns one line for a log.
 func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString("cloud foundry: " + e.Call + ":")
+	if e.held != "" {
+		text.WriteString(" " + e.held)
+	}
 	if e.Status > 0 {
 		fmt.Fprintf(&text, " status %d", e.Status)
 	}
@@ -72,6 +78,39 @@ func (e *Error) Error() string {
 
 // RetryIn implements broker.RetryIn.
 func (e *Error) RetryIn() time.Duration { return e.RetryAfter }
+
+// UserText implements broker.UserTexter.
+func (e *Error) UserText() string {
+	switch {
+	case e.advice == adviceOrg:
+		return "The broker does not see its org in Cloud Foundry. Its operator has to look at it."
+	case e.advice == adviceRole:
+		return e.explained("Cloud Foundry: ")
+	case e.advice != "":
+		return "The broker cannot log in to Cloud Foundry. Its operator has to look at it."
+	case e.Status == http.StatusTooManyRequests:
+		return "Cloud Foundry takes no more requests of the broker for now; it goes on later."
+	case e.said != "":
+		return "Cloud Foundry: " + e.said
+	case Unreachable(e):
+		return "Cloud Foundry does not answer at the moment."
+	}
+	return "Cloud Foundry gave an answer that the broker cannot use."
+}
+
+// explained returns what Cloud Foundry said behind the words before it; where it did not
+// say anything about the call, what there is to say instead.
+func (e *Error) explained(before string) string {
+	switch {
+	case e.advice == adviceRole && e.said == "":
+		return "The broker's login in Cloud Foundry lacks a role; its operator has to look at it."
+	case e.advice == adviceRole:
+		return before + e.said + " (the broker's login in Cloud Foundry lacks a role; its operator has to look at it)"
+	case e.advice != "", e.said == "", e.held != "", e.Status == http.StatusTooManyRequests:
+		return e.UserText()
+	}
+	return before + e.said
+}
 
 // Unwrap returns why there was no usable answer.
 func (e *Error) Unwrap() error { return e.Err }
@@ -111,6 +150,11 @@ func (b *Backend) newError(what string, answer *response) *Error {
 	e.Code, e.Title = first.Code, b.logText(first.Title)
 	e.advice = adviceFor(e.Status, e.Code)
 	e.text = strings.Join(details, "; ")
+	e.said = b.userText(e.text)
+	if e.Code == codeUnableToPerform {
+		f := readFailure(first)
+		e.brokersWord = f.brokersWord
+	}
 	if ownWords(e.Code) {
 		e.Detail = b.logText(e.text)
 	}
@@ -158,19 +202,36 @@ func isAbsent(err error) bool {
 	return ok && e.Status == http.StatusNotFound && isCode(err, codeNotFound, codeInstanceNotFound)
 }
 
-// retryAfter reads the header, in seconds or as a date (by the answer's own clock,
-// if it tells it).
+// longestWait is the longest that anybody can mean by Retry-After.
+const longestWait = time.Hour
+
+// epoch is the number from which on a Retry-After is a date: older Cloud Controllers send
+// the Unix time at which their limiter's window ends.
+const epoch = 1_000_000_000
+
+// retryAfter reads the header: seconds, the Unix time, or a date (by the answer's own
+// clock, if it tells it). What cannot be meant is at most an hour.
 func retryAfter(header http.Header, now time.Time) time.Duration {
-	text := header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return time.Duration(max(0, min(seconds, 24*60*60))) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
+	text := strings.TrimSpace(header.Get("Retry-After"))
 	if sent, err := http.ParseTime(header.Get("Date")); err == nil {
 		now = sent
 	}
-	return max(0, min(at.Sub(now), 24*time.Hour))
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if errors.Is(err, strconv.ErrRange) && seconds > 0 {
+		return longestWait
+	}
+	var wait time.Duration
+	switch {
+	case err == nil && seconds < epoch:
+		wait = time.Duration(max(0, seconds)) * time.Second
+	case err == nil:
+		wait = time.Unix(seconds, 0).Sub(now)
+	default:
+		at, err := http.ParseTime(text)
+		if err != nil {
+			return 0
+		}
+		wait = at.Sub(now)
+	}
+	return max(0, min(wait, longestWait))
 }

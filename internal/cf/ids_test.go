@@ -21,23 +21,24 @@ func TestIDsComeBack(t *testing.T) {
 	b := s.backend(t, nil)
 	for _, id := range []string{"a", "a,b", " a", "a ", "\xff\xfe", "tab\t", "", strings.Repeat("x", 1000), Name("")} {
 		metadata := b.createMetadata(id, broker.Marks{Operation: "create-1", Seq: 1})
-		if _, noted := metadata.Annotations[markID]; noted != (Name(id) != id) {
-			t.Errorf("id %q: annotation %v", id, noted)
-		}
-		if got, ok := idOf(Name(id), metadata); got != id || !ok {
-			t.Errorf("id %q comes back as %q, %v", id, got, ok)
+		for _, name := range []string{Name(id), "renamed"} {
+			if got, byName, ok := idOf(name, metadata); (got != id || byName || !ok) && (id != "" || name != "renamed") {
+				t.Errorf("id %q of a row called %q comes back as %q, %v, %v", id, name, got, byName, ok)
+			}
 		}
 	}
 	endless := strings.Repeat("x", maxAnnotation+1)
-	if got, ok := idOf(Name(endless), b.createMetadata(endless, broker.Marks{})); ok {
+	if got, _, ok := idOf(Name(endless), b.createMetadata(endless, broker.Marks{})); ok {
 		t.Errorf("an id that cannot be noted comes back as %q", got)
 	}
-	wrong := resource.NewMetadata().WithAnnotation("", markID, "other")
-	if got, ok := idOf(Name(" a"), wrong); ok {
-		t.Errorf("another's id is believed: %q", got)
+	// Rows of before carry no id that can be a name.
+	if got, byName, ok := idOf("a", resource.NewMetadata()); got != "a" || !byName || !ok {
+		t.Errorf("%q, %v, %v; want the name, said to be one", got, byName, ok)
 	}
 }
 
+// TestMarkedKnowsTrueIDs [13.6]: also of what was renamed; and what only a name tells is
+// said to.
 func TestMarkedKnowsTrueIDs(t *testing.T) {
 	t.Parallel()
 	const marks = `"labels":{"ferry-client":"suite"},"annotations":{"ferry-operation":"op","ferry-seq":"7"`
@@ -51,16 +52,17 @@ func TestMarkedKnowsTrueIDs(t *testing.T) {
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		rows := []string{
 			instance("g1", "one", ""), instance("g2", Name(" a"), `,"ferry-id":"+a"`), instance("g3", Name("lost"+" "), ""),
-			`{"guid":"g4","name":"somebody's"}`,
+			`{"guid":"g4","name":"somebody's"}`, instance("g5", "renamed", `,"ferry-id":"five"`),
 		}
 		if r.URL.Path == "/v3/service_credential_bindings" {
-			if got := r.URL.Query().Get("service_instance_guids"); got != "g1,g2" {
+			if got := r.URL.Query().Get("service_instance_guids"); got != "g1,g2,g5" {
 				t.Errorf("asked for the keys of %s", got)
 			}
 			rows = []string{
 				key("k1", "k", "g1", ""), key("k2", Name("\xff"), "g2", `,"ferry-id":"%FF"`), key("k3", Name("x "), "g2", ""),
 				`{"guid":"k4","name":"theirs","relationships":{"service_instance":{"data":{"guid":"g1"}}}}`,
 				key("k5", "k~ferry~bind-1~7", "g1", ""), // no Korifi: the name is all id
+				key("k6", "other", "g5", `,"ferry-id":"six"`), key("k7", "k", "g5", ""),
 			}
 		}
 		reply(w, 200, `{"pagination":{"next":null},"resources":[`+strings.Join(rows, ",")+`]}`)
@@ -68,12 +70,13 @@ func TestMarkedKnowsTrueIDs(t *testing.T) {
 	var log bytes.Buffer
 	b := s.backend(t, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
 	got, err := b.Marked(t.Context())
-	entry := func(instance, binding, guid string) broker.Marked {
-		return broker.Marked{Key: broker.Key{InstanceID: instance, BindingID: binding}, GUID: guid, Operation: "op", Seq: 7}
+	entry := func(instance, binding, guid string, byName bool) broker.Marked {
+		return broker.Marked{Key: broker.Key{InstanceID: instance, BindingID: binding}, GUID: guid, ByName: byName, Operation: "op", Seq: 7}
 	}
 	want := []broker.Marked{
-		entry("one", "", "g1"), entry(" a", "", "g2"), entry("one", "k", "k1"), entry(" a", "\xff", "k2"),
-		entry("one", "k~ferry~bind-1~7", "k5"),
+		entry("one", "", "g1", true), entry(" a", "", "g2", false), entry("five", "", "g5", false),
+		entry("one", "k", "k1", true), entry(" a", "\xff", "k2", false), entry("one", "k~ferry~bind-1~7", "k5", true),
+		entry("five", "six", "k6", false), entry("five", "k", "k7", true),
 	}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)

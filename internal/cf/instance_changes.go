@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -86,8 +87,10 @@ func (b *Backend) UpdateInstance(ctx context.Context, guid string, c broker.Inst
 	}, noun)
 	if answer.Reply == lifecycle.ReplyAbsent {
 		// Absence ends an update, so it is not believed to a login that is blind.
-		if blind := b.confirmSight(ctx); blind != nil {
-			return broker.Answer{Reply: lifecycle.ReplyBusy}, blind
+		if blind := b.confirm(ctx, cmp.Or(c.Offering, broker.OfferingOf(ctx))); blind != nil {
+			answer = b.notBegun(blind, noun)
+			answer.Reply = lifecycle.ReplyBusy
+			return answer, blind
 		}
 	}
 	return b.curable(ctx, answer, err, guid)
@@ -118,7 +121,7 @@ func (b *Backend) curable(ctx context.Context, answer broker.Answer, err error, 
 }
 
 func patchBody(c broker.InstanceCall) ([]byte, error) {
-	patch := instancePatch{Metadata: updateMetadata(c.Marks)}
+	patch := instancePatch{Metadata: updateMetadata(c.Name, c.Marks)}
 	if c.PlanGUID != "" {
 		patch.Relationships = &resource.ServiceInstanceRelationships{ServicePlan: toOne(c.PlanGUID)}
 	}

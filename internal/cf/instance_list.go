@@ -6,12 +6,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-
-	"github.com/cloudfoundry/go-cfclient/v3/resource"
 )
 
-// spacesAtOnce is how many GUIDs one filter names, to keep addresses short.
-const spacesAtOnce = 50
+// maxFilter is how many characters of GUIDs one filter names: an address stays far below
+// the 8 KB that proxies take.
+const maxFilter = 3000
 
 // found is a row of a list with the header of its page.
 type found struct {
@@ -70,6 +69,53 @@ func (b *Backend) instancesBySpace(ctx context.Context, what string, filter url.
 	if err != nil {
 		return nil, err
 	}
+	return b.withoutForeign(ctx, list, org)
+}
+
+// instancesByGUID returns those of the instances that are there. It takes one call, and
+// on Korifi, which names no filter for it, one for each.
+func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found, error) {
+	var rows []found
+	if b.tongue.dialect() != korifi {
+		for _, part := range filters(guids) {
+			some, err := b.instances(ctx, "find instances by GUID", url.Values{"guids": {list(part...)}, "per_page": {"200"}})
+			if err != nil {
+				return nil, err
+			}
+			rows = append(rows, some...)
+		}
+		return rows, nil
+	}
+	for _, guid := range guids {
+		switch row, header, err := b.instance(ctx, guid); {
+		case err == nil:
+			rows = append(rows, found{row, header})
+		case !isAbsent(err):
+			return nil, err
+		}
+	}
+	org, err := b.org(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.withoutForeign(ctx, rows, org)
+}
+
+// filters cuts GUIDs into lists that are short enough for the filter of one address.
+func filters(guids []string) (cut [][]string) {
+	length := 0
+	for _, guid := range guids {
+		length += len(guid)
+		if len(cut) == 0 || length > maxFilter {
+			cut, length = append(cut, nil), len(guid)
+		}
+		cut[len(cut)-1] = append(cut[len(cut)-1], guid)
+	}
+	return cut
+}
+
+// withoutForeign leaves out what is in spaces of other orgs.
+func (b *Backend) withoutForeign(ctx context.Context, list []found, org string) ([]found, error) {
 	foreign, err := b.foreignSpaces(ctx, list, org)
 	if err != nil {
 		return nil, err
@@ -87,12 +133,12 @@ func (b *Backend) foreignSpaces(ctx context.Context, rows []found, org string) (
 		}
 	}
 	foreign := map[string]bool{}
-	for guids := range slices.Chunk(slices.Sorted(maps.Keys(asked)), spacesAtOnce) {
+	for _, guids := range filters(slices.Sorted(maps.Keys(asked))) {
 		r := request{
 			path: "/v3/spaces", what: "find spaces of instances",
 			query: url.Values{"guids": {list(guids...)}, "per_page": {"200"}},
 		}
-		err := pages(ctx, b, r, func(p page[resource.Space]) { maps.Copy(foreign, b.placed(p.Resources, org)) })
+		err := pages(ctx, b, r, func(p page[spaceRow]) { maps.Copy(foreign, b.placed(p.Resources, org)) })
 		if err != nil {
 			return nil, err
 		}
@@ -103,10 +149,10 @@ func (b *Backend) foreignSpaces(ctx context.Context, rows []found, org string) (
 // placed remembers which of the spaces are ours and returns those of other orgs. One
 // whose org is not told counts as ours: a row too many is judged by its marks, a row
 // too few would be absence.
-func (b *Backend) placed(spaces []resource.Space, org string) (foreign map[string]bool) {
+func (b *Backend) placed(spaces []spaceRow, org string) (foreign map[string]bool) {
 	foreign = map[string]bool{}
 	for _, s := range spaces {
-		if s.Relationships == nil || s.Relationships.Organization == nil || s.Relationships.Organization.Data == nil {
+		if s.Relationships.Organization == nil || s.Relationships.Organization.Data == nil {
 			continue
 		}
 		if s.Relationships.Organization.Data.GUID == org {

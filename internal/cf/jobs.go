@@ -14,6 +14,48 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
+// jobRow is a job as the API shows it. The state alone decides.
+type jobRow struct {
+	identity
+	State     string                                 `json:"state"`
+	Operation optional[string]                       `json:"operation"`
+	Errors    optional[[]resource.CloudFoundryError] `json:"errors"`
+	Warnings  optional[[]resource.JobWarning]        `json:"warnings"`
+	Links     optional[map[string]*link]             `json:"links"`
+}
+
+// worksOn returns the GUID of the instance or key that the job is about, "" where it is
+// not told: a Cloud Controller links it while it exists, Korifi has it in the job's name.
+func (j jobRow) worksOn() string {
+	for _, l := range j.Links.value {
+		if l == nil {
+			continue
+		}
+		address, err := url.Parse(l.Href)
+		if err != nil {
+			continue
+		}
+		for _, route := range []string{instancesRoute + "/", keysRoute + "/"} {
+			if _, guid, found := strings.Cut(address.Path, route); found && isGUID(guid) {
+				return guid
+			}
+		}
+	}
+	return guidInJob(j.GUID)
+}
+
+// guidInJob returns the GUID in the name of one of Korifi's jobs, or "".
+func guidInJob(job string) string {
+	kind, guid, _ := strings.Cut(job, "~")
+	if !strings.HasPrefix(kind, "managed_service_") || !isGUID(guid) {
+		return ""
+	}
+	return guid
+}
+
+// isGUID reports whether the last part of an address or of a job's name can be a GUID.
+func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
+
 // Job returns the state of a job, by one GET (go-cfclient's waiting for a job
 // ignores its context, trap 8).
 func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error) {
@@ -21,8 +63,11 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 		method: http.MethodGet, path: "/v3/jobs/" + url.PathEscape(guid), route: "/v3/jobs/:guid",
 		what: "get job " + strconv.Quote(guid),
 	}
-	var job resource.Job
+	var job jobRow
 	_, err := b.get(ctx, r, &job)
+	if err == nil && job.GUID != guid {
+		err = &Error{Call: r.what, Err: errors.New("the answer is not the job")}
+	}
 	switch {
 	case isAbsent(err):
 		return broker.JobSight{State: lifecycle.JobLost}, nil
@@ -32,19 +77,22 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 	b.warn(ctx, guid, job)
 	switch state := lifecycle.JobState(job.State); state {
 	case lifecycle.JobFailed:
-		return b.failedJob(job), nil
+		sight := b.failedJob(job)
+		sight.GUID = job.worksOn()
+		return sight, nil
 	case lifecycle.JobProcessing, lifecycle.JobPolling, lifecycle.JobComplete:
 		// Errors may show before the state does; only the state counts.
-		return broker.JobSight{State: state}, nil
+		return broker.JobSight{State: state, GUID: job.worksOn()}, nil
 	default:
 		return broker.JobSight{State: lifecycle.JobUnclear}, &Error{Call: r.what, Err: errors.New("the job has no state that we know")}
 	}
 }
 
-func (b *Backend) failedJob(job resource.Job) broker.JobSight {
-	sight := broker.JobSight{State: lifecycle.JobFailed, BrokersWord: len(job.Errors) > 0}
+func (b *Backend) failedJob(job jobRow) broker.JobSight {
+	failures := job.Errors.value
+	sight := broker.JobSight{State: lifecycle.JobFailed, BrokersWord: len(failures) > 0}
 	var texts []string
-	for _, e := range job.Errors {
+	for _, e := range failures {
 		f := readFailure(e)
 		sight.BrokersWord = sight.BrokersWord && f.brokersWord
 		if f.code != "" {

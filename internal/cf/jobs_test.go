@@ -26,22 +26,22 @@ func brokersFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"the broker rejects a create": {
 			cfError(10009, unable, "provision could not be completed: Service broker error: no quota at https://b.example.org/x"),
-			broker.JobSight{BrokersWord: true, Description: "Service broker error: no quota at [address]"}},
+			broker.JobSight{BrokersWord: true, Description: "no quota at [address]"}},
 		"the broker rejects without a sentence": {
 			cfError(10009, unable, "bind could not be completed: The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"),
 			broker.JobSight{BrokersWord: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
 		"an asynchronous create fails": {
 			cfError(10009, unable, "create managed could not be completed: Service broker error: disk full"),
-			broker.JobSight{BrokersWord: true, Description: "Service broker error: disk full"}},
+			broker.JobSight{BrokersWord: true, Description: "disk full"}},
 		"an asynchronous bind fails with a class name": {
 			cfError(10009, unable, "create could not be completed: "+lastOperationClass),
 			broker.JobSight{BrokersWord: true}},
 		"a delete is rejected, behind the instance's name": {
 			cfError(10009, unable, "delete could not be completed: Service instance a: b: Service broker error: in use"),
-			broker.JobSight{BrokersWord: true, Description: "Service broker error: in use"}},
+			broker.JobSight{BrokersWord: true, Description: "in use"}},
 		"an unbind is rejected": {
 			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
-			broker.JobSight{BrokersWord: true, Description: "Service broker error: in use"}},
+			broker.JobSight{BrokersWord: true, Description: "in use"}},
 	}
 }
 
@@ -51,7 +51,7 @@ func otherFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"a key stands in the way of a delete": {
 			cfError(10009, unable, "delete could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
-			broker.JobSight{Description: unbindWrapper + "one: Service broker error: in use"}},
+			broker.JobSight{Description: unbindWrapper + "one: in use"}},
 		"an unbind runs in the way of a delete": {
 			cfError(10009, unable, "delete could not be completed: An operation for a service binding of service instance one is in progress."),
 			broker.JobSight{Description: "An operation for a service binding of service instance one is in progress."}},
@@ -69,7 +69,7 @@ func otherFailures() map[string]failedJob {
 		"without a reason":   {`{"errors":[]}`, broker.JobSight{}},
 		"of several not all are the broker's": {
 			`{"errors":[{"code":10009,"title":"x","detail":"delete could not be completed: Service broker error: a"},{"code":10008,"title":"x","detail":"b"}]}`,
-			broker.JobSight{Description: "Service broker error: a; b"}},
+			broker.JobSight{Description: "a; b"}},
 		"an asynchronous delete fails, in words without a sign": {
 			cfError(10009, unable, "delete could not be completed: Service instance is in use"),
 			broker.JobSight{BrokersWord: true, Description: "Service instance is in use"}},
@@ -84,10 +84,10 @@ func otherFailures() map[string]failedJob {
 			broker.JobSight{Description: "Sequel::DatabaseConnectionError: x"}},
 		"a wrapper under another code": {
 			cfError(10008, "CF-UnprocessableEntity", "unbind could not be completed: Service broker error: x"),
-			broker.JobSight{Description: "unbind could not be completed: Service broker error: x"}},
+			broker.JobSight{Description: "unbind could not be completed: x"}},
 		"a failure that no wrapper tells of": {
 			cfError(10009, unable, "Service broker error: x"),
-			broker.JobSight{Description: "Service broker error: x"}},
+			broker.JobSight{Description: "x"}},
 	}
 }
 

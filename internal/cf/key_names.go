@@ -51,10 +51,11 @@ func readLooseKey(name string) (looseKey, bool) {
 	if k.operation, err = url.QueryUnescape(encoded); err != nil || k.operation == "" || strings.Contains(encoded, "~") {
 		return looseKey{}, false
 	}
-	k.seq, err = strconv.ParseInt(digits, 10, 64)
-	if err != nil || strconv.FormatInt(k.seq, 10) != digits {
+	seq, ok := readSeq(digits)
+	if !ok || strconv.FormatInt(seq, 10) != digits {
 		return looseKey{}, false
 	}
+	k.seq = seq
 	return k, true
 }
 

@@ -1,13 +1,13 @@
 package cf
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,8 +26,13 @@ func keyPath(guid string) string { return keysRoute + "/" + url.PathEscape(guid)
 
 // keyRow is a key as the API shows it.
 type keyRow struct {
-	resource.ServiceCredentialBinding
-	LastOperation *lastOperation `json:"last_operation"`
+	identity
+	Name          *string            `json:"name"`
+	LastOperation *lastOperation     `json:"last_operation"`
+	Metadata      *resource.Metadata `json:"metadata"`
+	Relationships struct {
+		ServiceInstance *resource.ToOneRelationship `json:"service_instance"`
+	} `json:"relationships"`
 }
 
 func (k keyRow) facts() facts {
@@ -53,35 +58,81 @@ func (b *Backend) keyRow(k keyRow, header http.Header) broker.Row {
 }
 
 // FindKeys returns the keys of the instance that stand for the binding: those of its
-// name and, on Korifi, those whose name carries an operation of it. It takes one
-// call; a look that finds nothing takes one more (see seen).
+// name, those with these GUIDs and, on Korifi, those whose name carries an operation of
+// it. It takes one call, one more when a GUID is not among what has the name (none on
+// Korifi, where all keys of the instance are read), and another one or more when nothing
+// of ours is left (see seen).
 func (b *Backend) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
+	if instanceGUID == "" {
+		// A filter without a value would list every key.
+		return broker.Look{}, &Error{Call: "find keys", Err: errors.New("the GUID of their instance is missing"), unsent: true}
+	}
 	d, err := b.dialect(ctx)
 	if err != nil {
 		return broker.Look{}, err
 	}
-	r := request{
-		path: keysRoute,
-		what: "find keys named " + strconv.Quote(Name(name)) + " of instance " + strconv.Quote(instanceGUID),
-		query: url.Values{
-			"service_instance_guids": {list(instanceGUID)}, "type": {"key"}, "per_page": {"200"},
-		},
-	}
-	if d != korifi {
-		r.query.Set("names", list(Name(name)))
-	}
-	look := broker.Look{Began: b.config.Now()}
-	err = pages(ctx, b, r, func(p page[keyRow]) {
-		for _, k := range p.Resources {
-			if row := b.keyRow(k, p.header); k.Name != nil && standsFor(*k.Name, row, name) {
-				look.Rows = append(look.Rows, row)
-			}
-		}
-	})
+	look, err := b.newLook(ctx)
 	if err != nil {
 		return broker.Look{}, err
 	}
-	return b.seen(ctx, look)
+	what := "find keys named " + strconv.Quote(Name(name)) + " of instance " + strconv.Quote(instanceGUID)
+	query := url.Values{}
+	if d != korifi {
+		query.Set("names", list(Name(name)))
+	}
+	missing := slices.DeleteFunc(slices.Clone(guids), func(guid string) bool { return guid == "" })
+	collect := func(k keyRow, row broker.Row) {
+		if k.Name != nil && standsFor(*k.Name, row, name) || slices.Contains(missing, k.GUID) {
+			look.Rows = append(look.Rows, row)
+			missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == k.GUID })
+		}
+	}
+	if err := b.keysOf(ctx, what, instanceGUID, query, collect); err != nil {
+		return broker.Look{}, err
+	}
+	if d != korifi {
+		named := slices.Clone(look.Rows)
+		for _, part := range filters(missing) {
+			err := b.keysOf(ctx, what, instanceGUID, url.Values{"guids": {list(part...)}}, func(k keyRow, row broker.Row) {
+				if !slices.ContainsFunc(named, func(r broker.Row) bool { return r.GUID == k.GUID }) {
+					collect(k, row)
+				}
+			})
+			if err != nil {
+				return broker.Look{}, err
+			}
+		}
+	}
+	return b.seenKeys(ctx, look, instanceGUID, guids)
+}
+
+// keysOf lists keys of the instance. What belongs to another one, whoever listed it, is
+// left out.
+func (b *Backend) keysOf(ctx context.Context, what, instanceGUID string, query url.Values, each func(keyRow, broker.Row)) error {
+	query.Set("service_instance_guids", list(instanceGUID))
+	query.Set("type", "key")
+	query.Set("per_page", "200")
+	return pages(ctx, b, request{path: keysRoute, what: what, query: query}, func(p page[keyRow]) {
+		for _, k := range p.Resources {
+			if of := k.instanceGUID(); of == "" || of == instanceGUID {
+				each(k, b.keyRow(k, p.header))
+			}
+		}
+	})
+}
+
+// seenKeys is seen for keys: who sees the instance sees its keys. Where the offering is
+// known its space is asked for, which many looks share; else the instance itself.
+func (b *Backend) seenKeys(ctx context.Context, look broker.Look, instanceGUID string, guids []string) (broker.Look, error) {
+	if len(look.Rows) == 0 && broker.OfferingOf(ctx) == "" {
+		switch _, _, err := b.instance(ctx, instanceGUID); {
+		case err == nil:
+			return look, nil
+		case !isAbsent(err):
+			return broker.Look{}, err
+		}
+	}
+	return b.seen(ctx, look, guids)
 }
 
 // standsFor reports whether a key with this name is one of the binding.
@@ -117,7 +168,7 @@ func (b *Backend) CreateKey(ctx context.Context, c broker.KeyCall) (broker.Answe
 	}, noun)
 	if metadata != nil && metadataRefused(err) {
 		b.tongue.learn(korifi)
-		return broker.Answer{Reply: lifecycle.ReplyBusy}, err
+		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try is another request
 	}
 	return b.curable(ctx, answer, err, c.InstanceGUID)
 }
@@ -149,50 +200,6 @@ func (b *Backend) key(ctx context.Context, guid string) (keyRow, http.Header, er
 		err = &Error{Call: r.what, Err: errors.New("the answer is not the key")}
 	}
 	return row, header, err
-}
-
-// KeyDetails returns the credentials as Cloud Foundry sent them. go-cfclient would
-// round large integers and fail on volume mounts (trap 6). A key that is there but
-// not finished is answered with the code of an absent one; it is an error other
-// than broker.ErrNotFound. So is one that the login may see but not read: before a
-// key counts as absent, two more calls look for it and for the org.
-func (b *Backend) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
-	r := request{
-		method: http.MethodGet, path: keyPath(guid) + "/details", route: keyRoute + "/details",
-		what: "get details of key " + strconv.Quote(guid),
-	}
-	var details broker.KeyDetails
-	_, err := b.get(ctx, r, &details)
-	switch {
-	case isAbsent(err) && !unfinished(err):
-		return broker.KeyDetails{}, b.keyIsGone(ctx, guid)
-	case err != nil:
-		return broker.KeyDetails{}, err
-	case !bytes.HasPrefix(details.Credentials, []byte("{")):
-		return broker.KeyDetails{}, &Error{Call: r.what, Err: errors.New("the answer has no credentials")}
-	case string(details.VolumeMounts) == "null":
-		details.VolumeMounts = nil
-	}
-	return details, nil
-}
-
-// keyIsGone returns broker.ErrNotFound when neither the key is there nor the login
-// blind, and another error else.
-func (b *Backend) keyIsGone(ctx context.Context, guid string) error {
-	_, _, err := b.key(ctx, guid)
-	switch {
-	case err == nil:
-		return &Error{
-			Call: "get details of key " + strconv.Quote(guid), Title: "the key is there, its details are not",
-			Detail: "the login may not read them", advice: adviceRole,
-		}
-	case !isAbsent(err):
-		return err
-	}
-	if err := b.confirmSight(ctx); err != nil {
-		return err
-	}
-	return broker.ErrNotFound
 }
 
 func unfinished(err error) bool {

@@ -51,7 +51,8 @@ func TestFailedLoginIsTriedAgain(t *testing.T) {
 		}
 		return n <= 2
 	})
-	b := g.backend(t, nil)
+	clock := newClock()
+	b := g.backend(t, clock.set)
 	if g.logins.Load() != 0 || len(g.requests) != 0 {
 		t.Fatal("New reached out to Cloud Foundry")
 	}
@@ -59,10 +60,12 @@ func TestFailedLoginIsTriedAgain(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "invalid_client Bad credentials") || Unreachable(err) {
 		t.Errorf("first call: %v, want the UAA's refusal", err)
 	}
+	clock.pass(time.Minute)
 	answer, err := b.CreateInstance(t.Context(), testCall())
 	if answer.Reply != lifecycle.ReplyBusy || !Unreachable(err) {
 		t.Errorf("second call: %+v, %v; want busy, unreachable", answer, err)
 	}
+	clock.pass(time.Minute)
 	if sight, err := b.Job(t.Context(), "j"); err != nil || sight.State != lifecycle.JobLost {
 		t.Errorf("third call: %+v, %v; want the job lost", sight, err)
 	}

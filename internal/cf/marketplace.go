@@ -13,10 +13,64 @@ import (
 )
 
 // planRow is a plan as the API shows it. Costs stay as they came; go-cfclient makes
-// floating-point numbers of them.
+// floating-point numbers of them, and fails as a whole on a field that is not as
+// documented.
 type planRow struct {
-	resource.ServicePlan
-	Costs json.RawMessage `json:"costs"`
+	identity
+	Name          string              `json:"name"`
+	Description   optional[string]    `json:"description"`
+	Available     bool                `json:"available"`
+	Free          bool                `json:"free"`
+	Costs         json.RawMessage     `json:"costs"`
+	Maintenance   optional[versioned] `json:"maintenance_info"`
+	BrokerCatalog struct {
+		ID       string                       `json:"id"`
+		Metadata json.RawMessage              `json:"metadata"`
+		Longest  optional[float64]            `json:"maximum_polling_duration"`
+		Features resource.ServicePlanFeatures `json:"features"`
+	} `json:"broker_catalog"`
+	Schemas       optional[planSchemas] `json:"schemas"`
+	Relationships struct {
+		ServiceOffering *resource.ToOneRelationship `json:"service_offering"`
+	} `json:"relationships"`
+}
+
+// versioned is the maintenance_info of a plan.
+type versioned struct {
+	Version     string           `json:"version"`
+	Description optional[string] `json:"description"`
+}
+
+// planSchemas are the schemas of parameters; each may be missing.
+type planSchemas struct {
+	Instance struct {
+		Create schema `json:"create"`
+		Update schema `json:"update"`
+	} `json:"service_instance"`
+	Binding struct {
+		Create schema `json:"create"`
+	} `json:"service_binding"`
+}
+
+type schema struct {
+	Parameters json.RawMessage `json:"parameters"`
+}
+
+// offeringRow is an offering as the API shows it.
+type offeringRow struct {
+	identity
+	Name             string             `json:"name"`
+	Description      optional[string]   `json:"description"`
+	Available        bool               `json:"available"`
+	Tags             optional[[]string] `json:"tags"`
+	Requires         optional[[]string] `json:"requires"`
+	Shareable        optional[bool]     `json:"shareable"`
+	DocumentationURL optional[string]   `json:"documentation_url"`
+	BrokerCatalog    struct {
+		ID       string                           `json:"id"`
+		Metadata json.RawMessage                  `json:"metadata"`
+		Features resource.ServiceOfferingFeatures `json:"features"`
+	} `json:"broker_catalog"`
 }
 
 // Marketplace returns what the org sees: active offerings with at least one active
@@ -35,12 +89,20 @@ func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 		all, _, err = b.marketplace(ctx, org)
 	}
 	if err == nil && len(all.Offerings) == 0 { // or the login sees nothing any more
-		err = b.confirmSight(ctx)
+		err = b.confirmMarket(ctx, org)
 	}
 	if err != nil {
 		return broker.Marketplace{}, err
 	}
 	return all, nil
+}
+
+// confirmMarket fails when the login lost sight of the org or of a space that it knew.
+func (b *Backend) confirmMarket(ctx context.Context, org string) error {
+	if len(b.places.known()) == 0 {
+		return b.seesOrg(ctx, org)
+	}
+	return b.confirm(ctx, "")
 }
 
 // marketplace reports it as torn when there are plans and offerings that have nothing
@@ -50,7 +112,7 @@ func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marke
 	if err != nil {
 		return all, false, err
 	}
-	offerings, err := market[resource.ServiceOffering](ctx, b, "offerings", org)
+	offerings, err := market[offeringRow](ctx, b, "offerings", org)
 	if err != nil {
 		return all, false, err
 	}
@@ -64,7 +126,7 @@ func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marke
 
 // market lists offerings or plans of the org. Korifi knows no filter for it; it has
 // one marketplace for all.
-func market[T any](ctx context.Context, b *Backend, kind, org string) (list []T, err error) {
+func market[T identified](ctx context.Context, b *Backend, kind, org string) (list []T, err error) {
 	r := request{path: "/v3/service_" + kind, what: "list " + kind, query: url.Values{"per_page": {"200"}}}
 	collect := func(p page[T]) { list = append(list, p.Resources...) }
 	if b.tongue.dialect() != korifi {
@@ -91,49 +153,47 @@ func (b *Backend) plans(ctx context.Context, org string) (map[string][]broker.Ma
 	byOffering := map[string][]broker.MarketPlan{}
 	rows, err := market[planRow](ctx, b, "plans", org)
 	for _, row := range rows {
-		if offering := row.Relationships.ServiceOffering.Data; row.Available && offering != nil {
-			byOffering[offering.GUID] = append(byOffering[offering.GUID], marketPlan(row))
+		if offering := row.Relationships.ServiceOffering; row.Available && offering != nil && offering.Data != nil {
+			byOffering[offering.Data.GUID] = append(byOffering[offering.Data.GUID], marketPlan(row))
 		}
 	}
 	return byOffering, err
 }
 
-func marketOffering(o resource.ServiceOffering, plans []broker.MarketPlan) broker.MarketOffering {
+func marketOffering(o offeringRow, plans []broker.MarketPlan) broker.MarketOffering {
 	features := o.BrokerCatalog.Features
 	return broker.MarketOffering{
-		GUID: o.GUID, CatalogID: o.BrokerCatalog.ID, Name: o.Name, Description: o.Description,
-		Tags: o.Tags, Requires: o.Requires,
+		GUID: o.GUID, CatalogID: o.BrokerCatalog.ID, Name: o.Name, Description: o.Description.value,
+		Tags: o.Tags.value, Requires: o.Requires.value,
 		Bindable: features.Bindable, PlanUpdateable: features.PlanUpdateable,
 		InstancesRetrievable: features.InstancesRetrievable, BindingsRetrievable: features.BindingsRetrievable,
-		AllowContextUpdates: features.AllowContextUpdates, Shareable: o.Shareable,
-		DocumentationURL: o.DocumentationURL, Metadata: raw(o.BrokerCatalog.Metadata), Plans: plans,
+		AllowContextUpdates: features.AllowContextUpdates, Shareable: o.Shareable.value,
+		DocumentationURL: o.DocumentationURL.value, Metadata: raw(o.BrokerCatalog.Metadata), Plans: plans,
 	}
 }
 
 func marketPlan(p planRow) broker.MarketPlan {
-	plan := broker.MarketPlan{
-		GUID: p.GUID, CatalogID: p.BrokerCatalog.ID, Name: p.Name, Description: p.Description, Free: p.Free,
+	schemas := p.Schemas.value
+	return broker.MarketPlan{
+		GUID: p.GUID, CatalogID: p.BrokerCatalog.ID, Name: p.Name, Description: p.Description.value, Free: p.Free,
 		Bindable: p.BrokerCatalog.Features.Bindable, PlanUpdateable: p.BrokerCatalog.Features.PlanUpdateable,
-		MaintenanceVersion: p.MaintenanceInfo.Version, MaintenanceDescription: p.MaintenanceInfo.Description,
-		Costs: raw(&p.Costs), Metadata: raw(p.BrokerCatalog.Metadata),
-		CreateSchema: raw(p.Schemas.ServiceInstance.Create.Parameters),
-		UpdateSchema: raw(p.Schemas.ServiceInstance.Update.Parameters),
-		BindSchema:   raw(p.Schemas.ServiceBinding.Create.Parameters),
+		MaximumPollingDuration: secondsOf(p.BrokerCatalog.Longest.value, longestPolling),
+		MaintenanceVersion:     p.Maintenance.value.Version, MaintenanceDescription: p.Maintenance.value.Description.value,
+		Costs: raw(p.Costs), Metadata: raw(p.BrokerCatalog.Metadata),
+		CreateSchema: raw(schemas.Instance.Create.Parameters),
+		UpdateSchema: raw(schemas.Instance.Update.Parameters),
+		BindSchema:   raw(schemas.Binding.Create.Parameters),
 	}
-	if seconds := p.BrokerCatalog.MaximumPollingDuration; seconds != nil {
-		plan.MaximumPollingDuration = time.Duration(*seconds) * time.Second
-	}
-	return plan
 }
 
+// longestPolling is the longest maximum_polling_duration that can be meant.
+const longestPolling = 366 * 24 * time.Hour
+
 // raw returns the JSON of a field as it came; nothing for what says nothing.
-func raw(m *json.RawMessage) json.RawMessage {
-	if m == nil {
-		return nil
-	}
-	switch string(bytes.TrimSpace(*m)) {
+func raw(m json.RawMessage) json.RawMessage {
+	switch string(bytes.TrimSpace(m)) {
 	case "", "null", "{}", "[]":
 		return nil
 	}
-	return *m
+	return m
 }

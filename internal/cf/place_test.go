@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"context"
 	"testing"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -45,6 +46,24 @@ func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	} {
 		if got := canonicalAPI(written); got != want {
 			t.Errorf("%s is written %s, want %s", written, got, want)
+		}
+	}
+}
+
+// TestLooksSayWhereTheyWereMade [13.7].
+func TestLooksSayWhereTheyWereMade(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, busyCloud)
+	want := broker.Place{API: s.URL, OrgGUID: "org-guid"}
+	for name, find := range map[string]func(context.Context, *Backend) (broker.Look, error){
+		"FindInstances": func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindInstances(ctx, "one") },
+		"FindInstance":  func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindInstance(ctx, "g") },
+		"FindKeys":      func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindKeys(ctx, "g", "k") },
+	} {
+		b := s.backend(t, nil)
+		b.tongue.learn(classic) // so that nothing else asks for the org
+		if look, err := find(t.Context(), b); err != nil || look.Place != want || len(look.Rows) != 1 {
+			t.Errorf("%s: %+v, %v; want a row at %+v", name, look, err, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,21 @@ import (
 
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 )
+
+// spaceRow is a space as the API shows it.
+type spaceRow struct {
+	identity
+	Name          string `json:"name"`
+	Relationships struct {
+		Organization *resource.ToOneRelationship `json:"organization"`
+	} `json:"relationships"`
+}
+
+// orgRow is an org as the API shows it.
+type orgRow struct {
+	identity
+	Name string `json:"name"`
+}
 
 // places remembers the GUIDs of the org and of its spaces.
 type places struct {
@@ -79,35 +95,54 @@ func (p *places) forgetAll() {
 	p.org, p.spaces, p.met = "", map[string]string{}, map[string]bool{}
 }
 
-// forgetGone drops spaces that do not exist any more.
-func (p *places) forgetGone(guids []string) {
+// keepOnly drops the spaces that are not among those in sight of a login that sees all
+// there are.
+func (p *places) keepOnly(inSight map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, guid := range guids {
-		delete(p.met, guid)
-		maps.DeleteFunc(p.spaces, func(_, space string) bool { return space == guid })
-	}
+	gone := func(guid string) bool { _, ok := inSight[guid]; return !ok }
+	maps.DeleteFunc(p.met, func(guid string, _ bool) bool { return gone(guid) })
+	maps.DeleteFunc(p.spaces, func(_, guid string) bool { return gone(guid) })
 }
 
-// org returns the GUID of the configured org, which must exist.
+// isIn reports whether the space of this name is among those in sight: the one that was
+// met under that name, whatever it is called now, or else any that is called so.
+func (p *places) isIn(name string, inSight map[string]string) bool {
+	if guid := p.space(name); guid != "" {
+		_, ok := inSight[guid]
+		return ok
+	}
+	for _, called := range inSight {
+		if sameName(called, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// org returns the GUID of the configured org, which must exist. Where nothing has that
+// very name, its case is ignored, as Cloud Foundry does; one call more looks for it where
+// the filter of the API does not.
 func (b *Backend) org(ctx context.Context) (string, error) {
 	if guid := b.places.orgGUID(); guid != "" {
 		return guid, nil
 	}
-	r := request{
-		path: "/v3/organizations", what: "find org " + strconv.Quote(b.config.Org),
-		query: url.Values{"names": {list(b.config.Org)}},
-	}
+	r := request{path: "/v3/organizations", what: "find org " + strconv.Quote(b.config.Org)}
 	guid := ""
-	err := pages(ctx, b, r, func(p page[resource.Organization]) {
-		for _, o := range p.Resources {
-			if o.Name == b.config.Org {
-				guid = o.GUID
+	for _, query := range []url.Values{{"names": {list(b.config.Org)}}, {"per_page": {"1000"}}} {
+		var named namesake
+		r.query = query
+		err := pages(ctx, b, r, func(p page[orgRow]) {
+			for _, o := range p.Resources {
+				named.consider(o.Name, o.GUID, b.config.Org)
 			}
+		})
+		if err != nil {
+			return "", err
 		}
-	})
-	if err != nil {
-		return "", err
+		if guid = named.guid(); guid != "" {
+			break
+		}
 	}
 	if guid == "" {
 		return "", &Error{Call: r.what, Title: "no such org", Detail: "or the login may not see it", advice: adviceOrg, unsent: true}
@@ -115,6 +150,20 @@ func (b *Backend) org(ctx context.Context) (string, error) {
 	b.places.setOrg(guid)
 	return guid, nil
 }
+
+// namesake looks for what has a name: letter for letter, or else but for its case.
+type namesake struct{ exact, folded string }
+
+func (n *namesake) consider(name, guid, wanted string) {
+	switch {
+	case name == wanted:
+		n.exact = guid
+	case sameName(name, wanted):
+		n.folded = guid
+	}
+}
+
+func (n *namesake) guid() string { return cmp.Or(n.exact, n.folded) }
 
 // space returns the GUID of the offering's space and makes the space if need be.
 func (b *Backend) space(ctx context.Context, offering string) (string, error) {
@@ -137,19 +186,20 @@ func (b *Backend) space(ctx context.Context, offering string) (string, error) {
 	return guid, nil
 }
 
-func (b *Backend) findSpace(ctx context.Context, org, name string) (guid string, err error) {
-	r := request{
-		path: "/v3/spaces", what: "find space " + strconv.Quote(name),
-		query: url.Values{"names": {list(name)}, "organization_guids": {org}},
-	}
-	err = pages(ctx, b, r, func(p page[resource.Space]) {
+// findSpace returns the GUID of the space of this name, or "".
+func (b *Backend) findSpace(ctx context.Context, org, name string) (string, error) {
+	return b.findSpaceAmong(ctx, name, url.Values{"names": {list(name)}, "organization_guids": {org}})
+}
+
+func (b *Backend) findSpaceAmong(ctx context.Context, name string, query url.Values) (string, error) {
+	r := request{path: "/v3/spaces", what: "find space " + strconv.Quote(name), query: query}
+	var named namesake
+	err := pages(ctx, b, r, func(p page[spaceRow]) {
 		for _, s := range p.Resources {
-			if s.Name == name {
-				guid = s.GUID
-			}
+			named.consider(s.Name, s.GUID, name)
 		}
 	})
-	return guid, err
+	return named.guid(), err
 }
 
 // makeSpace makes the space. Somebody may have been quicker: then it is looked up.
@@ -168,7 +218,7 @@ func (b *Backend) makeSpace(ctx context.Context, org, name string) (string, erro
 	if err != nil {
 		return b.spaceRefused(ctx, org, name, err)
 	}
-	var made resource.Space
+	var made identity
 	if err := json.Unmarshal(answer.body, &made); err != nil || made.GUID == "" {
 		return "", &Error{Call: r.what, Status: answer.status, Err: errors.New("the answer is not the space")}
 	}
@@ -188,6 +238,10 @@ func (b *Backend) spaceRefused(ctx context.Context, org, name string, err error)
 		return "", err
 	}
 	guid, findErr := b.findSpace(ctx, org, name)
+	if findErr == nil && guid == "" {
+		// The name is taken by what the filter does not find: by another case, perhaps.
+		guid, findErr = b.findSpaceAmong(ctx, name, url.Values{"organization_guids": {org}, "per_page": {"1000"}})
+	}
 	if findErr == nil && guid == "" {
 		return "", unsent(err)
 	}

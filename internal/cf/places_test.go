@@ -1,7 +1,6 @@
 package cf
 
 import (
-	"encoding/base64"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -79,7 +78,7 @@ func TestWithoutASpaceNothingIsSent(t *testing.T) {
 		body   string
 		want   lifecycle.Reply
 	}{
-		"not authorized":          {403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"), lifecycle.ReplyRefused},
+		"not authorized":          {403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"), lifecycle.ReplyBusy},
 		"a fault":                 {500, cfError(10001, "UnknownError", "An unknown error occurred."), lifecycle.ReplyBusy},
 		"a gateway":               {502, "<html>", lifecycle.ReplyBusy},
 		"no space in the answer":  {201, `{}`, lifecycle.ReplyBusy},
@@ -112,8 +111,8 @@ func TestUnknownOrgIsTriedAgain(t *testing.T) {
 	if _, err := b.FindInstances(t.Context(), "one"); err == nil {
 		t.Error("without an org FindInstances found absence")
 	}
-	if n := s.count("GET /v3/organizations"); n != 2 {
-		t.Errorf("asked %d times for the org, want 2", n)
+	if n := s.count("GET /v3/organizations"); n != 4 { // by name, and among all
+		t.Errorf("asked %d times for the org, want 4", n)
 	}
 }
 
@@ -147,9 +146,6 @@ func spaceThatIsGoneIsForgotten(t *testing.T) {
 // TestMissingRoleIsTaken: an org manager makes a space but may not use it yet.
 func TestMissingRoleIsTaken(t *testing.T) {
 	t.Parallel()
-	token := func(payload string) string {
-		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
-	}
 	for name, test := range map[string]struct {
 		token  string
 		role   int
@@ -157,11 +153,11 @@ func TestMissingRoleIsTaken(t *testing.T) {
 		asked  int
 		inBody string
 	}{
-		"a user gets it":            {token(`{"user_id":"u-1","client_id":"cf"}`), 201, lifecycle.ReplyBusy, 1, "u-1"},
-		"a client gets it":          {token(`{"client_id":"ferry"}`), 201, lifecycle.ReplyBusy, 1, "ferry"},
-		"it is there already":       {token(`{"client_id":"ferry"}`), 422, lifecycle.ReplyRefused, 1, "ferry"},
-		"a token that is no JWT":    {"opaque", 201, lifecycle.ReplyRefused, 0, ""},
-		"a token that names nobody": {token(`{}`), 201, lifecycle.ReplyRefused, 0, ""},
+		"a user gets it":            {tokenWith(`{"user_id":"u-1","client_id":"cf"}`), 201, lifecycle.ReplyBusy, 1, "u-1"},
+		"a client gets it":          {tokenWith(`{"client_id":"ferry"}`), 201, lifecycle.ReplyBusy, 1, "ferry"},
+		"it is there already":       {tokenWith(`{"client_id":"ferry"}`), 422, lifecycle.ReplyBusy, 1, "ferry"},
+		"a token that is no JWT":    {"opaque", 201, lifecycle.ReplyBusy, 0, ""},
+		"a token that names nobody": {tokenWith(`{}`), 201, lifecycle.ReplyBusy, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

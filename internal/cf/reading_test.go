@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,11 @@ func TestKeyDetails(t *testing.T) {
 		"no CredHub":                  {503, cfError(10015, "CF-ServiceUnavailable", "Fetching credentials from CredHub failed; reason: x"), broker.KeyDetails{}, false, true},
 		"an unfinished key of Korifi": {500, cfError(10001, "UnknownError", "An unknown error occurred."), broker.KeyDetails{}, false, true},
 		"half an answer":              {200, `{"credentials":{"a":`, broker.KeyDetails{}, false, true},
-		"no credentials":              {200, `{}`, broker.KeyDetails{}, false, true},
+		"no credentials":              {200, `{}`, broker.KeyDetails{}, false, false},
+		"credentials that are null": {200, `{"credentials":null,"syslog_drain_url":"syslog://d","route_service_url":"https://r","endpoints":[{"host":"h","ports":["1"]}]}`,
+			broker.KeyDetails{SyslogDrainURL: "syslog://d", RouteServiceURL: "https://r", Endpoints: json.RawMessage(`[{"host":"h","ports":["1"]}]`)}, false, false},
+		"the rest is not as documented": {200, `{"credentials":{},"syslog_drain_url":7,"volume_mounts":{},"route_service_url":[],"endpoints":"none"}`,
+			broker.KeyDetails{Credentials: json.RawMessage(`{}`)}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +52,20 @@ func TestKeyDetails(t *testing.T) {
 				t.Errorf("error %v, absent %v", err, test.absent)
 			}
 		})
+	}
+}
+
+// TestCredentialsOfAnotherKind [20]: what no platform can be handed is said once and for
+// all, without its value.
+func TestCredentialsOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	for credentials, kind := range map[string]string{`["hunter2"]`: "an array", `"hunter2"`: "a text", `17`: "a number", `true`: "a boolean"} {
+		s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"credentials": `+credentials+`}`) })
+		_, err := s.backend(t, nil).KeyDetails(t.Context(), "g")
+		said, ok := errors.AsType[broker.UserTexter](err)
+		if !errors.Is(err, broker.ErrCredentials) || !ok || !strings.Contains(said.UserText(), kind) || strings.Contains(said.UserText()+err.Error(), "hunter2") {
+			t.Errorf("%s: %v; want that the credentials are %s", credentials, err, kind)
+		}
 	}
 }
 

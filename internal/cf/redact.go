@@ -24,10 +24,14 @@ var (
 	addressText = regexp.MustCompile(`\[[0-9a-fA-F:]*:[0-9a-fA-F:.%]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b`)
 )
 
+// brokersPrefix is what Cloud Foundry puts before a backing broker's word. It is left
+// out: where the platform is a Cloud Foundry too, it does the same with ours.
+const brokersPrefix = "Service broker error: "
+
 // userText makes a text of Cloud Foundry or of a backing broker fit for users: one
 // line without addresses, and not endless.
 func (b *Backend) userText(text string) string {
-	text = b.withoutSecrets(text)
+	text = b.withoutSecrets(strings.ReplaceAll(text, brokersPrefix, ""))
 	for _, pattern := range []*regexp.Regexp{urlText, hostText, addressText} {
 		text = pattern.ReplaceAllString(text, "[address]")
 	}

@@ -38,6 +38,7 @@ func TestHTTP2IsNotSpoken(t *testing.T) {
 			server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 			server.StartTLS()
 			t.Cleanup(server.Close)
+			s.uaa = server.URL
 			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 			b := s.backend(t, func(c *Config) { c.API = server.URL; change(c, ca) })
 			if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyAccepted {

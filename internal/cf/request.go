@@ -34,8 +34,26 @@ type response struct {
 	body   []byte
 }
 
-// send makes one call with a valid token. Anything but a 2xx is an *Error.
+// send makes one call with a valid token. Anything but a 2xx is an *Error. While the
+// client's calls are held back (see pause) it is made at once, and nothing is sent.
 func (b *Backend) send(ctx context.Context, r request) (*response, error) {
+	if err := b.tokens.admit(r.what, b.config.Now()); err != nil {
+		return nil, err
+	}
+	answer, err := b.sendOnce(ctx, r)
+	switch e, ok := errors.AsType[*Error](err); {
+	case ok && e.unsent: // nobody saw a token
+	case ok && e.Status == http.StatusUnauthorized && e.Code != 0:
+		b.tokens.failed(rejected, e, b.config.Now())
+	default:
+		b.tokens.succeeded(b.config.Now())
+	}
+	return answer, err
+}
+
+// sendOnce sends the request, and once more when nothing of it but a stale token was
+// looked at.
+func (b *Backend) sendOnce(ctx context.Context, r request) (*response, error) {
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()
 	token, err := b.session.token(ctx, "")
@@ -57,12 +75,15 @@ func (b *Backend) send(ctx context.Context, r request) (*response, error) {
 
 func tokenRefused(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Status == http.StatusUnauthorized && e.Code == codeInvalidToken
+	return ok && e.Status == http.StatusUnauthorized && e.Code == codeInvalidToken && !e.unsent
 }
 
 // exchange sends one HTTP request, once.
 func (b *Backend) exchange(ctx context.Context, r request, token string) (*response, error) {
 	began := b.config.Now()
+	if err := b.calls.admit(r.what, began); err != nil {
+		return nil, err
+	}
 	answer, err := b.roundTrip(ctx, r, token)
 	seen := exchanged{call: r.method + " " + r.route, began: began}
 	if answer != nil {
@@ -75,6 +96,8 @@ func (b *Backend) exchange(ctx context.Context, r request, token string) (*respo
 	}
 	seen.err = err
 	b.observed(ctx, seen)
+	now := b.config.Now()
+	b.calls.settle(err, now.Sub(began), now, troubleOf)
 	if err != nil {
 		return nil, err
 	}

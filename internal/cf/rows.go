@@ -25,10 +25,10 @@ const (
 // lastOperation stands in for go-cfclient's, which cannot tell the empty object of
 // old rows from the empty state of Korifi's new ones.
 type lastOperation struct {
-	Type        string    `json:"type"`
-	State       *string   `json:"state"`
-	Description *string   `json:"description"`
-	UpdatedAt   time.Time `json:"updated_at"`
+	Type        string              `json:"type"`
+	State       *string             `json:"state"`
+	Description optional[string]    `json:"description"`
+	UpdatedAt   optional[time.Time] `json:"updated_at"`
 }
 
 // facts is what a row of an instance and of a key have in common.
@@ -41,8 +41,8 @@ type facts struct {
 func (b *Backend) row(f facts, header http.Header) broker.Row {
 	row := broker.Row{GUID: f.guid, Last: b.lastOf(f.last), Age: ageOf(f.last, header)}
 	operation := annotation(f.metadata, markOperation)
-	seq, err := strconv.ParseInt(annotation(f.metadata, markSeq), 10, 64)
-	if operation != "" && err == nil && b.oursByLabel(f.metadata) {
+	seq, ok := readSeq(annotation(f.metadata, markSeq))
+	if operation != "" && ok && b.oursByLabel(f.metadata) {
 		row.Marked, row.Operation, row.Seq = true, operation, seq
 	}
 	row.Update = annotation(f.metadata, markUpdate)
@@ -60,20 +60,32 @@ func (b *Backend) lastOf(last *lastOperation) lifecycle.LastOperation {
 	if l.State == "" {
 		l.State = lifecycle.LastInitial
 	}
-	if last.Description != nil {
-		l.Description = b.userText(withoutClass(*last.Description))
-	}
+	l.Description = b.userText(withoutClass(last.Description.value))
 	return l
 }
 
+// maxSeq is above every sequence number that can be meant: they begin at the Unix time
+// in seconds and rise by one.
+const maxSeq = 1_000_000_000_000
+
+// readSeq reads a mark. One that no Ferry can have written makes no mark.
+func readSeq(text string) (int64, bool) {
+	seq, err := strconv.ParseInt(text, 10, 64)
+	return seq, err == nil && seq >= 0 && seq < maxSeq
+}
+
+// earliest is when Cloud Foundry cannot have written a row yet.
+func earliest() time.Time { return time.Unix(1_200_000_000, 0) }
+
 // ageOf compares two readings of Cloud Foundry's own clock; ours may be wrong.
-// Without both the row counts as just written, which ends nothing.
+// Without both, or with one that cannot be meant, the row counts as just written, which
+// ends nothing.
 func ageOf(last *lastOperation, header http.Header) time.Duration {
 	sent, err := http.ParseTime(header.Get("Date"))
-	if err != nil || last == nil || last.UpdatedAt.IsZero() {
+	if err != nil || last == nil || last.UpdatedAt.value.Before(earliest()) {
 		return 0
 	}
-	return max(0, sent.Sub(last.UpdatedAt))
+	return max(0, sent.Sub(last.UpdatedAt.value))
 }
 
 func annotation(m *resource.Metadata, key string) string {
@@ -106,10 +118,14 @@ func (b *Backend) createMetadata(id string, m broker.Marks) *resource.Metadata {
 	return metadata
 }
 
-// updateMetadata marks an update. A Cloud Controller writes it when the update has
-// succeeded, with the rest.
-func updateMetadata(m broker.Marks) *resource.Metadata {
-	return resource.NewMetadata().WithAnnotation("", markUpdate, m.Operation)
+// updateMetadata marks an update, and notes the id on rows of before that lack it. A
+// Cloud Controller writes both when the update has succeeded, with the rest.
+func updateMetadata(id string, m broker.Marks) *resource.Metadata {
+	metadata := resource.NewMetadata().WithAnnotation("", markUpdate, m.Operation)
+	if id != "" {
+		markWithID(metadata, id)
+	}
+	return metadata
 }
 
 func toOne(guid string) *resource.ToOneRelationship {

@@ -33,8 +33,8 @@ func createScenarios() map[string]jobScenario {
 		"17_the_broker_refuses": {
 			failedWith(10009, unable, "provision could not be completed: Service broker error: no room at https://b.internal/x"),
 			rowWith(`{"type":"create","state":"failed","description":"Service broker error: no room at https://b.internal/x"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "Service broker error: no room at [address]"},
-			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "Service broker error: no room at [address]"}},
+			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "no room at [address]"},
+			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "no room at [address]"}},
 		"18_polling_time_is_over": {
 			failedWith(290006, "CF-JobTimeout", "The job execution has timed out."),
 			rowWith(`{"type":"create","state":"failed","description":"Service Broker failed to provision within the required time."}`),
@@ -64,8 +64,8 @@ func changeScenarios() map[string]jobScenario {
 		"29_the_broker_refuses_an_update": {
 			failedWith(10009, unable, "update could not be completed: Service broker error: not today"),
 			rowWith(`{"type":"update","state":"failed","description":"Service broker error: not today"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "Service broker error: not today"},
-			lifecycle.LastOperation{Verb: lifecycle.Update, State: lifecycle.LastFailed, Description: "Service broker error: not today"}},
+			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "not today"},
+			lifecycle.LastOperation{Verb: lifecycle.Update, State: lifecycle.LastFailed, Description: "not today"}},
 		"30_nothing_shows_after_a_delete": {`{"guid":"j","state":"PROCESSING"}`, rowWith(`{"type":"create","state":"succeeded"}`),
 			broker.JobSight{State: lifecycle.JobProcessing}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}},
 		"33_the_create_still_runs": {
@@ -82,8 +82,8 @@ func changeScenarios() map[string]jobScenario {
 		"36_the_broker_refuses_a_delete": {
 			failedWith(10009, unable, "delete could not be completed: Service instance one: Service broker error: in use"),
 			rowWith(`{"type":"delete","state":"failed","description":"Service instance one: Service broker error: in use"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "Service broker error: in use"},
-			lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "Service instance one: Service broker error: in use"}},
+			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "in use"},
+			lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "Service instance one: in use"}},
 		"38_only_the_name_of_a_class": {
 			failedWith(10009, unable, "create could not be completed: "+lastOperationClass),
 			rowWith(`{"type":"create","state":"failed","description":"no more users"}`),

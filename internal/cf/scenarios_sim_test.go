@@ -72,12 +72,12 @@ func TestPolicyScenarios(t *testing.T) {
 		"09_quota_of_the_org":          {`{"quota":{"ferry":{"instances":0}}}`, lifecycle.ReplyRefused, "organization's services limit"},
 		"09_quota_of_the_space":        {`{"quota":{"ferry/postgres":{"instances":0}}}`, lifecycle.ReplyRefused, "space's services limit"},
 		"12_the_broker_is_being_read":  {`{"broker_busy":true}`, lifecycle.ReplyBusy, ""},
-		"13_the_feature_is_off":        {`{"features_off":{"service_instance_creation":""}}`, lifecycle.ReplyRefused, "Feature Disabled"},
-		"13_the_org_is_suspended":      {`{"suspended":{"ferry":true}}`, lifecycle.ReplyRefused, "organization is suspended"},
-		"13_the_space_is_suspended":    {`{"suspended":{"ferry/postgres":true}}`, lifecycle.ReplyRefused, "space is suspended"},
+		"13_the_feature_is_off":        {`{"features_off":{"service_instance_creation":""}}`, lifecycle.ReplyBusy, "Feature Disabled"},
+		"13_the_org_is_suspended":      {`{"suspended":{"ferry":true}}`, lifecycle.ReplyBusy, "organization is suspended"},
+		"13_the_space_is_suspended":    {`{"suspended":{"ferry/postgres":true}}`, lifecycle.ReplyBusy, "space is suspended"},
 		"13_the_space_is_deleted":      {`{"deleting":{"ferry/postgres":true}}`, lifecycle.ReplyBusy, ""},
 		"13_the_org_is_deleted":        {`{"deleting":{"ferry":true}}`, lifecycle.ReplyRefused, "organization is being deleted"},
-		"13_the_login_has_no_role":     {`{"permissions":{"ferry":"space_auditor"}}`, lifecycle.ReplyRefused, "operator has to look"},
+		"13_the_login_has_no_role":     {`{"permissions":{"ferry":"space_auditor"}}`, lifecycle.ReplyBusy, "operator has to look"},
 		"13_an_org_manager_takes_role": {`{"permissions":{"ferry":"org_manager"}}`, lifecycle.ReplyBusy, ""},
 	} {
 		t.Run("scenario_"+scenario, func(t *testing.T) {

@@ -2,87 +2,107 @@ package cf
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
-	"time"
-
-	"github.com/cloudfoundry/go-cfclient/v3/resource"
+	"strings"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// seen returns the look unless it found nothing because the login lost sight of the
-// org or of a space: Cloud Foundry shows what a login may not read as if it were not
-// there. An empty look therefore costs one call more, to see that the org (while no
-// space is known) or the known spaces are still there; a second and third when one
-// of these spaces is not. A look with rows costs nothing.
-func (b *Backend) seen(ctx context.Context, look broker.Look) (broker.Look, error) {
-	if len(look.Rows) > 0 || b.sight.covers(look.Began) {
+// seen returns the look unless it found nothing of ours because the login lost sight of
+// it: Cloud Foundry shows what a login may not read as if it were not there. What counts
+// as ours has our marks or one of the GUIDs that were asked for. A look without such a
+// row costs the calls of confirm; any other costs nothing.
+func (b *Backend) seen(ctx context.Context, look broker.Look, guids []string) (broker.Look, error) {
+	ours := func(r broker.Row) bool { return r.Marked || slices.Contains(guids, r.GUID) }
+	if slices.ContainsFunc(look.Rows, ours) {
 		return look, nil
 	}
-	if err := b.confirmSight(ctx); err != nil {
+	if err := b.confirm(ctx, broker.OfferingOf(ctx)); err != nil {
 		return broker.Look{}, err
 	}
-	b.sight.note(b.config.Now())
 	return look, nil
 }
 
-// sightLasts is for how long one confirmation serves other looks: long enough that
-// many operations which look at once do not each ask, and no longer than a look and
-// its own confirmation may be apart.
-const sightLasts = time.Second
-
-// sight remembers when all was last seen.
-type sight struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (s *sight) covers(began time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.at.IsZero() && began.Sub(s.at) < sightLasts
-}
-
-func (s *sight) note(at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.After(s.at) {
-		s.at = at
-	}
-}
-
-// confirmSight fails when the login may not see all that is in the org.
-func (b *Backend) confirmSight(ctx context.Context) error {
+// confirm fails when the login may not see the space of the offering, by calls that all
+// begin after confirm was called; nothing is taken from memory but which spaces there
+// should be. Which space that is, a process that has just started knows from its name.
+//
+// It takes one call, the list of the spaces in sight, and one or two more when the space
+// is not among them: the org, and whether the login sees every space of it. Without an
+// offering every space that was ever met has to be in sight, and where none was, the
+// login has to see all.
+func (b *Backend) confirm(ctx context.Context, offering string) error {
 	org, err := b.org(ctx)
 	if err != nil {
 		return err
 	}
-	known := b.places.known()
-	if len(known) == 0 {
-		return b.seesOrg(ctx, org)
+	if offering == "" && len(b.places.known()) == 0 {
+		return b.spacesMissing(ctx, org, "", nil)
 	}
+	// Many looks that end at once share one list, which begins after all of them ended.
+	inSight, err := b.spaces.get(ctx, func(ctx context.Context) (map[string]string, error) {
+		return b.spacesInSight(ctx, org)
+	})
+	if err != nil {
+		return err
+	}
+	if offering != "" {
+		if name := Name(offering); !b.places.isIn(name, inSight) {
+			return b.spacesMissing(ctx, org, name, inSight)
+		}
+		return nil
+	}
+	for _, guid := range slices.Sorted(maps.Keys(b.places.known())) {
+		if _, ok := inSight[guid]; !ok {
+			return b.spacesMissing(ctx, org, guid, inSight)
+		}
+	}
+	return nil
+}
+
+// spacesInSight returns the names of the spaces of the org that the login may read, by
+// GUID.
+func (b *Backend) spacesInSight(ctx context.Context, org string) (map[string]string, error) {
+	names := map[string]string{}
 	r := request{
 		path: "/v3/spaces", what: "see the spaces of org " + strconv.Quote(b.config.Org),
 		query: url.Values{"organization_guids": {org}, "per_page": {"1000"}},
 	}
-	err = pages(ctx, b, r, func(p page[resource.Space]) {
+	err := pages(ctx, b, r, func(p page[spaceRow]) {
 		for _, s := range p.Resources {
-			delete(known, s.GUID)
+			names[s.GUID] = s.Name
 		}
 	})
-	if err != nil || len(known) == 0 {
+	return names, err
+}
+
+// spacesMissing tells a space that does not exist from one that the login may not see:
+// who sees every space of the org misses only the former.
+func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight map[string]string) error {
+	if err := b.seesOrg(ctx, org); err != nil {
 		return err
 	}
-	var missing []string
-	for guid := range known {
-		missing = append(missing, guid)
+	all, err := b.seesEverySpace(ctx, org)
+	if err != nil {
+		return err
 	}
-	slices.Sort(missing)
-	return b.spacesMissing(ctx, org, missing)
+	switch {
+	case !all && space == "":
+		return &Error{
+			Call: "see the spaces of org " + strconv.Quote(b.config.Org), Title: "some may be out of sight", advice: adviceRole,
+		}
+	case !all:
+		return &Error{
+			Call: "see space " + strconv.Quote(space), Title: "the space is out of sight",
+			Detail: "or it does not exist", advice: adviceRole,
+		}
+	}
+	b.places.keepOnly(inSight)
+	return nil
 }
 
 // seesOrg fails when the org cannot be read any more.
@@ -91,7 +111,7 @@ func (b *Backend) seesOrg(ctx context.Context, org string) error {
 		method: http.MethodGet, path: "/v3/organizations/" + url.PathEscape(org), route: "/v3/organizations/:guid",
 		what: "see org " + strconv.Quote(b.config.Org),
 	}
-	var o resource.Organization
+	var o identity
 	_, err := b.get(ctx, r, &o)
 	if err == nil && o.GUID == org {
 		return nil
@@ -103,24 +123,10 @@ func (b *Backend) seesOrg(ctx context.Context, org string) error {
 	return &Error{Call: r.what, Title: "the org is out of sight", advice: adviceOrg}
 }
 
-// spacesMissing tells spaces that were deleted from those that the login may not see
-// any more: who may see every space of the org misses only the former.
-func (b *Backend) spacesMissing(ctx context.Context, org string, missing []string) error {
-	if err := b.seesOrg(ctx, org); err != nil {
-		return err
-	}
-	all, err := b.seesEverySpace(ctx, org)
-	if err != nil {
-		return err
-	}
-	if !all {
-		return &Error{
-			Call: "see space " + strconv.Quote(missing[0]), Title: "the space is out of sight",
-			Detail: "or it was deleted", advice: adviceRole,
-		}
-	}
-	b.places.forgetGone(missing)
-	return nil
+// roleRow is a role of somebody.
+type roleRow struct {
+	identity
+	Type string `json:"type"`
 }
 
 // seesEverySpace reports whether the login is an administrator, by its token, or a
@@ -143,10 +149,15 @@ func (b *Backend) seesEverySpace(ctx context.Context, org string) (bool, error) 
 	r := request{path: "/v3/roles", what: "find the roles of the login", query: url.Values{
 		"types": {"organization_manager"}, "organization_guids": {org}, "user_guids": {list(who.subject())},
 	}}
-	err = pages(ctx, b, r, func(p page[resource.Role]) {
+	err = pages(ctx, b, r, func(p page[roleRow]) {
 		for _, role := range p.Resources {
 			manager = manager || role.Type == "organization_manager"
 		}
 	})
 	return manager, err
 }
+
+// sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its
+// databases ignore their case. Names of instances and keys are compared letter for
+// letter, as they are ids of platforms.
+func sameName(a, b string) bool { return strings.EqualFold(a, b) }

@@ -1,12 +1,14 @@
 package cf
 
 import (
-	"encoding/base64"
+	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
@@ -25,7 +27,7 @@ type blindness struct {
 // that shows no instance and no key.
 func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
 	t.Helper()
-	token := "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"client_id":"ferry","scope":["`+sees.scope+`"]}`)) + ".c2ln"
+	token := tokenWith(`{"client_id":"ferry","scope":["` + sees.scope + `"]}`)
 	lists := []string{"/v3/service_instances", "/v3/service_credential_bindings", "/v3/service_offerings", "/v3/service_plans"}
 	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && !slices.Contains(lists, r.URL.Path) {
@@ -123,46 +125,15 @@ func TestEmptyLookCosts(t *testing.T) {
 	}
 }
 
-// TestOneConfirmationServesManyLooks: those that look at once do not each ask.
-func TestOneConfirmationServesManyLooks(t *testing.T) {
-	t.Parallel()
-	s, b := blindable(t, blindness{})
-	now := time.Unix(1_700_000_000, 0)
-	b.config.Now = func() time.Time { return now }
-	calls := func() int {
-		before := len(s.requests)
-		if look, err := b.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
-			t.Fatalf("%+v, %v", look, err)
-		}
-		return len(s.requests) - before
-	}
-	first := calls()
-	if second := calls(); second != first-1 {
-		t.Errorf("the first look took %d calls, the next %d; want one less", first, second)
-	}
-	now = now.Add(sightLasts)
-	if later := calls(); later != first {
-		t.Errorf("a second later a look took %d calls, want %d again", later, first)
-	}
-}
-
-// TestDeletedSpaceIsForgotten: absence costs no more than before once that is known.
+// TestDeletedSpaceIsForgotten: once who sees all there is misses it, nothing waits for it.
 func TestDeletedSpaceIsForgotten(t *testing.T) {
 	t.Parallel()
-	s, b := blindable(t, blindness{spaces: emptyList, scope: "cloud_controller.admin"})
-	for i, want := range []int{3, 2} { // the second time no space is known, only the org
-		b.sight.at = time.Time{} // as if the last look were long ago
-		before := s.count("GET /v3/organizations/org-guid") + s.count("GET /v3/service_instances")
-		if _, err := b.FindInstances(t.Context(), "one"); err != nil {
-			t.Fatal(err)
-		}
-		calls := s.count("GET /v3/organizations/org-guid") + s.count("GET /v3/service_instances") - before
-		if i == 0 {
-			calls++ // the list of spaces is answered before the stub counts
-		}
-		if calls != want {
-			t.Errorf("look %d took %d calls, want %d", i+1, calls, want)
-		}
+	_, b := blindable(t, blindness{spaces: emptyList, scope: "cloud_controller.admin"})
+	if _, err := b.FindInstances(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	if known := b.places.known(); len(known) != 0 || b.places.space("postgres") != "" {
+		t.Errorf("spaces %v are still known, postgres as %q", known, b.places.space("postgres"))
 	}
 }
 
@@ -178,5 +149,197 @@ func TestDetailsThatTheLoginMayNotRead(t *testing.T) {
 	_, err := s.backend(t, nil).KeyDetails(t.Context(), "k")
 	if err == nil || errors.Is(err, broker.ErrNotFound) || !CredentialsRefused(err) {
 		t.Errorf("%v; want that the login may not read them", err)
+	}
+}
+
+// cold is a Cloud Foundry that a process has just met: what its login may see of the
+// spaces, and as whom it came.
+type cold struct {
+	spaces, roles, payload string
+}
+
+// spacesOf is a list of spaces of these names.
+func spacesOf(names ...string) string {
+	rows := make([]string, len(names))
+	for i, name := range names {
+		rows[i] = `{"guid":"guid-of-` + name + `","name":"` + name + `"}`
+	}
+	return `{"pagination":{"next":null},"resources":[` + strings.Join(rows, ",") + `]}`
+}
+
+// meets returns a backend that knows nothing yet, and a Cloud Foundry that shows it no
+// instance and no key.
+func (c cold) meets(t *testing.T) (*stub, *Backend) {
+	t.Helper()
+	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/v3/roles":
+			reply(w, 200, c.roles)
+		case r.Method == http.MethodGet && strings.Count(r.URL.Path, "/") == 2:
+			reply(w, 200, emptyList)
+		default:
+			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
+		}
+	}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+		reply(w, 200, `{"access_token":"`+tokenWith(c.payload)+`","token_type":"bearer","expires_in":599}`)
+		return true
+	})
+	g.stub.spaces = c.spaces
+	return g.stub, g.backend(t, nil)
+}
+
+// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted [13.7]: it has to find out what it
+// may see before it says that nothing is there.
+func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
+	t.Parallel()
+	const developer, admin = `{"client_id":"ferry","scope":["cloud_controller.read"]}`, `{"client_id":"ferry","scope":["cloud_controller.admin"]}`
+	manager := `{"pagination":{"next":null},"resources":[{"guid":"r","type":"organization_manager"}]}`
+	for name, test := range map[string]struct {
+		sees     cold
+		offering string
+		absent   bool
+	}{
+		"a developer who sees the space":                {cold{spacesOf("postgres"), emptyList, developer}, "postgres", true},
+		"but for the case of its name":                  {cold{spacesOf("PostgreS"), emptyList, developer}, "postgres", true},
+		"a developer who lost the role in it":           {cold{spacesOf("queue"), emptyList, developer}, "postgres", false},
+		"a login that is only an org's auditor":         {cold{emptyList, emptyList, developer}, "postgres", false},
+		"a developer who is not told which space it is": {cold{spacesOf("postgres"), emptyList, developer}, "", false},
+		"a manager of the org, and no space yet":        {cold{emptyList, manager, developer}, "postgres", true},
+		"a manager who is not told":                     {cold{emptyList, manager, developer}, "", true},
+		"an administrator":                              {cold{emptyList, emptyList, admin}, "postgres", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx := broker.WithOffering(t.Context(), test.offering)
+			for what, find := range map[string]func(*Backend) (broker.Look, error){
+				"FindInstances": func(b *Backend) (broker.Look, error) { return b.FindInstances(ctx, "one", "g") },
+				"FindInstance":  func(b *Backend) (broker.Look, error) { return b.FindInstance(ctx, "g") },
+				"FindKeys":      func(b *Backend) (broker.Look, error) { return b.FindKeys(ctx, "g", "k", "k1") },
+			} {
+				_, b := test.sees.meets(t)
+				look, err := find(b)
+				if (err == nil) != test.absent || len(look.Rows) != 0 || CredentialsRefused(err) == test.absent {
+					t.Errorf("%s: %+v, %v; want absent %v", what, look, err, test.absent)
+				}
+			}
+		})
+	}
+}
+
+// TestAbsenceIsNotBelievedOnOldSight [13.7]: what was in sight a moment ago proves nothing.
+func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
+	t.Parallel()
+	s, b := cold{spacesOf("postgres"), emptyList, `{"client_id":"ferry"}`}.meets(t)
+	clock := newClock()
+	b.config.Now = clock.read // and no time passes
+	ctx := broker.WithOffering(t.Context(), "postgres")
+	if look, err := b.FindInstances(ctx, "one"); err != nil || len(look.Rows) != 0 {
+		t.Fatalf("%+v, %v; want nothing there", look, err)
+	}
+	s.spaces = emptyList // the login loses its role
+	if look, err := b.FindInstances(ctx, "two"); err == nil {
+		t.Errorf("%+v; want that the login is blind", look)
+	}
+}
+
+// TestAStrangersRowProvesNoSight [13.7]: our own may be in a space that is out of sight.
+func TestAStrangersRowProvesNoSight(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v3/service_instances" && r.URL.Query().Has("names") {
+			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"theirs","name":"one"}]}`)
+			return
+		}
+		reply(w, 200, emptyList)
+	}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+		reply(w, 200, `{"access_token":"`+tokenWith(`{"client_id":"ferry"}`)+`","token_type":"bearer","expires_in":599}`)
+		return true
+	})
+	g.stub.spaces = spacesOf("queue")
+	look, err := g.backend(t, nil).FindInstances(broker.WithOffering(t.Context(), "postgres"), "one", "ours")
+	if err == nil {
+		t.Errorf("%+v; want that the login is blind", look)
+	}
+}
+
+// TestAConfirmationBeginsAfterTheLook [13.7]: looks that end while one confirmation runs
+// share the next one.
+func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
+	t.Parallel()
+	const looks = 8
+	var calls atomic.Int64
+	release := make(chan struct{})
+	var s shared[int64]
+	call := func(context.Context) (int64, error) {
+		n := calls.Add(1)
+		<-release
+		return n, nil
+	}
+	results := make(chan int64, looks+1)
+	ask := func() { n, _ := s.get(t.Context(), call); results <- n }
+	go ask()
+	for calls.Load() == 0 {
+		runtime.Gosched()
+	}
+	for range looks {
+		go ask()
+	}
+	for joined(&s) < 1 {
+		runtime.Gosched()
+	}
+	close(release)
+	counts := map[int64]int{}
+	for range looks + 1 {
+		counts[<-results]++
+	}
+	if counts[1] != 1 || counts[0] != 0 {
+		t.Errorf("rounds %v; want the first for its one caller alone", counts)
+	}
+}
+
+func joined(s *shared[int64]) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		return 0
+	}
+	return 1
+}
+
+// TestAConfirmationThatItsCallerLeftIsMadeAgain: the others still want it.
+func TestAConfirmationThatItsCallerLeftIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	var s shared[int]
+	began, release := make(chan struct{}), make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		_, err := s.get(t.Context(), func(context.Context) (int, error) { close(began); <-release; return 1, nil })
+		first <- err
+	}()
+	<-began
+	left, leave := context.WithCancel(t.Context())
+	second := make(chan error, 1)
+	go func() { _, err := s.get(left, func(context.Context) (int, error) { return 2, nil }); second <- err }()
+	for { // until it waits for its turn
+		s.mu.Lock()
+		waits := s.next != nil
+		s.mu.Unlock()
+		if waits {
+			break
+		}
+		runtime.Gosched()
+	}
+	third := make(chan int, 1)
+	go func() { n, _ := s.get(t.Context(), func(context.Context) (int, error) { return 3, nil }); third <- n }()
+	leave()
+	if err := <-second; err == nil {
+		t.Error("who left was answered")
+	}
+	close(release)
+	if n := <-third; n != 3 {
+		t.Errorf("the third was handed %d, want its own", n)
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
 	}
 }

@@ -2,6 +2,8 @@ package cf
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +18,8 @@ import (
 type stub struct {
 	*httptest.Server
 	handle http.HandlerFunc
+	spaces string // the list; empty: one that is called postgres
+	uaa    string // where the API says that its UAA is; empty: here
 
 	mu       sync.Mutex
 	requests []string // method and path
@@ -39,13 +43,13 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch r.Method + " " + r.URL.Path {
 	case "GET /":
-		reply(w, 200, `{"links":{"uaa":{"href":"`+s.URL+`/uaa"},"credhub":null}}`)
+		reply(w, 200, `{"links":{"uaa":{"href":"`+cmp.Or(s.uaa, s.URL)+`/uaa"},"credhub":null}}`)
 	case "POST /uaa/oauth/token":
-		reply(w, 200, `{"access_token":"token-1","token_type":"bearer","expires_in":599}`)
+		reply(w, 200, `{"access_token":"`+tokenWith(`{"client_id":"ferry","scope":["cloud_controller.admin"]}`)+`","token_type":"bearer","expires_in":599}`)
 	case "GET /v3/organizations":
 		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"org-guid","name":"ferry"}]}`)
 	case "GET /v3/spaces":
-		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"space-guid","name":"postgres"}]}`)
+		reply(w, 200, cmp.Or(s.spaces, `{"pagination":{"next":null},"resources":[{"guid":"space-guid","name":"postgres"}]}`))
 	case "GET /v3/organizations/org-guid":
 		reply(w, 200, `{"guid":"org-guid","name":"ferry"}`)
 	default:
@@ -55,6 +59,11 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.handle(w, r)
 	}
+}
+
+// tokenWith returns a token that says this of its bearer.
+func tokenWith(payload string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
 }
 
 // count returns how often a request came.

@@ -33,12 +33,12 @@ func everyCall(ctx context.Context, b *Backend) map[string]func() (broker.Answer
 func TestNothingIsRepeated(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, hangUp)
-	b := s.backend(t, nil)
-	if _, err := b.space(t.Context(), "postgres"); err != nil { // warms the connection
-		t.Fatal(err)
-	}
-	for request, call := range everyCall(t.Context(), b) {
-		answer, err := call()
+	for request := range everyCall(t.Context(), nil) {
+		b := s.backend(t, nil)
+		if _, err := b.space(t.Context(), "postgres"); err != nil { // warms the connection
+			t.Fatal(err)
+		}
+		answer, err := everyCall(t.Context(), b)[request]()
 		if answer.Reply != lifecycle.ReplyUnknown || err == nil {
 			t.Errorf("%s: answer %+v, %v; want unknown with an error", request, answer, err)
 		}
@@ -183,8 +183,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	for request, call := range everyCall(t.Context(), s.backend(t, nil)) {
-		if answer, _ := call(); answer.Reply != lifecycle.ReplyUnknown {
+	for request := range everyCall(t.Context(), nil) {
+		if answer, _ := everyCall(t.Context(), s.backend(t, nil))[request](); answer.Reply != lifecycle.ReplyUnknown {
 			t.Errorf("%s: answer %+v, want unknown", request, answer)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/cloudfoundry/go-cfclient/v3/resource"
-
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
@@ -39,13 +37,14 @@ func (h *heard) fresh(job string, n int, ended bool) (before int) {
 }
 
 // warn logs what Cloud Foundry warns of in a job, each warning once.
-func (b *Backend) warn(ctx context.Context, guid string, job resource.Job) {
+func (b *Backend) warn(ctx context.Context, guid string, job jobRow) {
 	ended := lifecycle.JobState(job.State).Ended()
-	if len(job.Warnings) == 0 && !ended {
+	warnings := job.Warnings.value
+	if len(warnings) == 0 && !ended {
 		return
 	}
-	before := b.heard.fresh(guid, len(job.Warnings), ended)
-	for _, w := range job.Warnings[before:] {
-		b.config.Logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation, "warning", b.logText(w.Detail))
+	before := b.heard.fresh(guid, len(warnings), ended)
+	for _, w := range warnings[before:] {
+		b.config.Logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation.value, "warning", b.logText(w.Detail))
 	}
 }
