@@ -101,6 +101,17 @@ func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found,
 	return b.withoutForeign(ctx, rows, org)
 }
 
+// distinct returns the GUIDs, each once; an empty one, which a filter would take for all,
+// is none.
+func distinct(guids []string) (each []string) {
+	for _, guid := range guids {
+		if guid != "" && !slices.Contains(each, guid) {
+			each = append(each, guid)
+		}
+	}
+	return each
+}
+
 // filters cuts GUIDs into lists that are short enough for the filter of one address.
 func filters(guids []string) (cut [][]string) {
 	length := 0

@@ -63,7 +63,7 @@ func (b *Backend) FindInstances(ctx context.Context, name string, guids ...strin
 	if err != nil {
 		return broker.Look{}, err
 	}
-	missing := slices.DeleteFunc(slices.Clone(guids), func(guid string) bool { return guid == "" })
+	missing := distinct(guids)
 	keep := func(i found) {
 		look.Rows = append(look.Rows, b.instanceRow(i.instanceRow, i.header))
 		missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == i.GUID })

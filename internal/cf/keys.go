@@ -80,7 +80,7 @@ func (b *Backend) FindKeys(ctx context.Context, instanceGUID, name string, guids
 	if d != korifi {
 		query.Set("names", list(Name(name)))
 	}
-	missing := slices.DeleteFunc(slices.Clone(guids), func(guid string) bool { return guid == "" })
+	missing := distinct(guids)
 	collect := func(k keyRow, row broker.Row) {
 		if k.Name != nil && standsFor(*k.Name, row, name) || slices.Contains(missing, k.GUID) {
 			look.Rows = append(look.Rows, row)

@@ -184,3 +184,48 @@ func TestMissingRoleIsTaken(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesAreComparedAsCloudFoundryDoes [17]: without case, for orgs and for spaces; what
+// has that very name comes first.
+func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
+	t.Parallel()
+	orgs := func(names ...string) string { return strings.ReplaceAll(spacesOf(names...), "guid-of-", "org-") }
+	for name, test := range map[string]struct {
+		org, orgs, spaces string
+		filters           bool // whether the filter of names ignores case, too
+		want              string
+	}{
+		"the very names": {"ferry", orgs("ferry"), spacesOf("mysql"), true, "org-ferry guid-of-mysql"},
+		"another case":   {"FERRY", orgs("Ferry"), spacesOf("MySQL"), true, "org-Ferry guid-of-MySQL"},
+		"another case, and a filter that minds it": {"FERRY", orgs("other", "Ferry"), spacesOf("x", "MySQL"), false, "org-Ferry guid-of-MySQL"},
+		"both":                 {"ferry", orgs("FERRY", "ferry", "Ferry"), spacesOf("MySQL", "mysql", "MYSQL"), true, "org-ferry guid-of-mysql"},
+		"letters beyond ASCII": {"fähre", orgs("FÄHRE"), spacesOf("MYSQL"), true, "org-FÄHRE guid-of-MYSQL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t, accept)
+			ordinary := s.Config.Handler
+			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				lists := map[string]string{"/v3/organizations": test.orgs, "/v3/spaces": test.spaces}
+				switch list := lists[r.URL.Path]; {
+				case list == "":
+					ordinary.ServeHTTP(w, r)
+				case r.Method == http.MethodPost:
+					reply(w, 422, unprocessable("Name must be unique per organization"))
+				case r.URL.Query().Has("names") && !test.filters:
+					reply(w, 200, emptyList)
+				default:
+					reply(w, 200, list)
+				}
+			})
+			b := s.backend(t, func(c *Config) { c.Org = test.org })
+			answer, err := b.CreateInstance(t.Context(), otherOffering())
+			if answer.Reply != lifecycle.ReplyAccepted {
+				t.Fatalf("%+v, %v; want accepted", answer, err)
+			}
+			if got := b.places.orgGUID() + " " + b.places.space("mysql"); got != test.want {
+				t.Errorf("made in %s, want %s", got, test.want)
+			}
+		})
+	}
+}

@@ -33,6 +33,7 @@ func TestOldTLSIsNotSpoken(t *testing.T) {
 				server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 				server.StartTLS()
 				t.Cleanup(server.Close)
+				s.uaa = server.URL
 				ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 				b := s.backend(t, func(c *Config) { c.API = server.URL; change(c, ca) })
 				answer, err := b.CreateInstance(t.Context(), testCall())
