@@ -177,10 +177,14 @@ func loginRefused(c tenant) {
 		}
 		c.put(ready.id, ready.plan, ready.parameters, async).bare(c.t, 200)
 		c.send("GET", "/v2/catalog", "").want(c.t, 200)
-		c.eventually("the login is tried", c.hit())
 	}
+	before := c.askedLogin()
 	if a := c.bind(ready.id, "b", ready.plan, "", async); a.status == http.StatusUnauthorized {
 		c.t.Errorf("%s: the platform is told that its own credentials are wrong", a.request)
+	}
+	// However many operations there are: a UAA locks accounts that go on trying.
+	if tried := c.askedLogin() - before; tried > 1 {
+		c.t.Errorf("%d logins at once, want that all wait for one", tried)
 	}
 	c.heal()
 	c.made(id, op)

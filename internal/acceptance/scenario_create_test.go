@@ -32,8 +32,8 @@ func createScenarios() []scenario {
 		{name: "11 a plan that was removed or hidden", classic: "its developers go on seeing hidden plans", run: hiddenPlan},
 		{name: "12 the backing broker is being read", run: brokerBusy},
 		{name: "13 features, roles and suspensions", tune: []func(*settings){warnings}, run: func(c tenant) {
-			limited(c, `{"features_off":{"service_instance_creation":""}}`, `{"features_off":{"service_instance_creation":null}}`, "Feature Disabled")
-			limited(c, `{"suspended":{"demo/postgres":true}}`, `{"suspended":{"demo/postgres":false}}`, "suspended")
+			waitsFor(c, `{"features_off":{"service_instance_creation":""}}`, `{"features_off":{"service_instance_creation":null}}`)
+			waitsFor(c, `{"suspended":{"demo/postgres":true}}`, `{"suspended":{"demo/postgres":false}}`)
 			limited(c, `{"deleting":{"demo":true}}`, `{"deleting":{"demo":false}}`, "being deleted")
 			forbidden(c)
 		}},
@@ -172,6 +172,23 @@ func limited(c tenant, on, off, text string) {
 	c.made(id, again)
 }
 
+// waitsFor sets a condition that an operator of Cloud Foundry takes away again: the create
+// goes on then, with the same operation.
+func waitsFor(c tenant, on, off string) {
+	c.t.Helper()
+	if c.isKorifi() {
+		return // it knows no such conditions
+	}
+	before := c.sent("POST " + instances)
+	c.control("POST", "/conditions", on)
+	id, op := c.starts("postgres/small")
+	c.eventually("the create is tried twice", func() bool { return c.sent("POST "+instances) >= before+2 })
+	c.poll(at(id), op).has(c.t, "state", `"in progress"`)
+	c.askedFor(0, "provision", id, "")
+	c.control("POST", "/conditions", off)
+	c.made(id, op)
+}
+
 // finalRefusals end an operation with their text, after one call and without a trace.
 func finalRefusals(c tenant, texts ...fault) {
 	for _, f := range texts {
@@ -226,22 +243,28 @@ func brokerBusy(c tenant) {
 }
 
 func forbidden(c tenant) {
-	finalRefusals(c,
+	finalRefusals(c, said(422, 10020, "CF-ResourceBeingDeleted", "The organization is being deleted"))
+	// What an operator there puts right ends nothing.
+	for _, f := range []fault{
 		said(403, 330002, "CF-FeatureDisabled", "Feature Disabled: service_instance_creation"),
-		said(403, 330002, "CF-FeatureDisabled", "Ask the operators of this place."),
 		said(403, 10017, "CF-OrgSuspended", "The organization is suspended"),
 		said(403, 10019, "CF-SpaceSuspended", "The space is suspended"),
-		said(422, 10020, "CF-ResourceBeingDeleted", "The organization is being deleted"))
+	} {
+		c.disturb(f.on("POST", instances, 2))
+		id, op := c.starts("postgres/small")
+		c.struck()
+		c.made(id, op)
+	}
 	// A login without its role in the space gives it to itself; where that does not
-	// help, the operation fails and says who can.
+	// help, the operation waits for who can.
 	noRole := said(403, 10003, "CF-NotAuthorized", "You are not authorized to perform the requested action")
 	c.disturb(noRole.on("POST", instances, 1))
 	id, op := c.starts("postgres/small")
 	c.made(id, op)
-	c.disturb(noRole.on("POST", instances, 0))
+	c.disturb(noRole.on("POST", instances, 3))
 	id, op = c.starts("postgres/small")
-	c.fails(at(id), op, "not authorized", "operator")
-	c.heal()
+	c.struck()
+	c.made(id, op)
 	// A space that goes is made again once it is gone.
 	c.disturb(said(422, 10020, "CF-ResourceBeingDeleted", "The space is being deleted").on("POST", instances, 2))
 	id, op = c.starts("postgres/small")

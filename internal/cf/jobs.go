@@ -26,7 +26,10 @@ type jobRow struct {
 
 // worksOn returns the GUID of the instance or key that the job is about, "" where it is
 // not told: a Cloud Controller links it while it exists, Korifi has it in the job's name.
-func (j jobRow) worksOn() string {
+func (j jobRow) worksOn(job string) string {
+	if guid := guidInJob(job); guid != "" {
+		return guid
+	}
 	for _, l := range j.Links.value {
 		if l == nil {
 			continue
@@ -41,7 +44,7 @@ func (j jobRow) worksOn() string {
 			}
 		}
 	}
-	return guidInJob(j.GUID)
+	return ""
 }
 
 // guidInJob returns the GUID in the name of one of Korifi's jobs, or "".
@@ -65,9 +68,6 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 	}
 	var job jobRow
 	_, err := b.get(ctx, r, &job)
-	if err == nil && job.GUID != guid {
-		err = &Error{Call: r.what, Err: errors.New("the answer is not the job")}
-	}
 	switch {
 	case isAbsent(err):
 		return broker.JobSight{State: lifecycle.JobLost}, nil
@@ -78,11 +78,11 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 	switch state := lifecycle.JobState(job.State); state {
 	case lifecycle.JobFailed:
 		sight := b.failedJob(job)
-		sight.GUID = job.worksOn()
+		sight.GUID = job.worksOn(guid)
 		return sight, nil
 	case lifecycle.JobProcessing, lifecycle.JobPolling, lifecycle.JobComplete:
 		// Errors may show before the state does; only the state counts.
-		return broker.JobSight{State: state, GUID: job.worksOn()}, nil
+		return broker.JobSight{State: state, GUID: job.worksOn(guid)}, nil
 	default:
 		return broker.JobSight{State: lifecycle.JobUnclear}, &Error{Call: r.what, Err: errors.New("the job has no state that we know")}
 	}

@@ -169,12 +169,3 @@ func TestPollingDurationsWithinReason(t *testing.T) {
 		}
 	}
 }
-
-// TestAnswersOfAnotherJobAreNotBelieved [15].
-func TestAnswersOfAnotherJobAreNotBelieved(t *testing.T) {
-	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"guid":"other","state":"FAILED"}`) })
-	if sight, err := s.backend(t, nil).Job(t.Context(), "j"); err == nil || sight.State != lifecycle.JobUnclear {
-		t.Errorf("%+v, %v; want that it is unclear", sight, err)
-	}
-}

@@ -138,7 +138,7 @@ func walks(t *testing.T) map[string]walk {
 		"plan": {wholePlan, field{"guid": true}, flags, market, func(text string) map[string]string {
 			return map[string]string{"/v3/service_offerings": list(wholeOffering), "/v3/service_plans": list(text)}
 		}},
-		"job": {wholeJob, field{"guid": true, "state": true}, nil, func(b *Backend) error { _, err := b.Job(ctx, "j"); return err },
+		"job": {wholeJob, field{"state": true}, field{"guid": true}, func(b *Backend) error { _, err := b.Job(ctx, "j"); return err },
 			func(text string) map[string]string { return map[string]string{"/v3/jobs/j": text} }},
 		"details": {wholeDetails, nil, field{"credentials": true}, func(b *Backend) error { _, err := b.KeyDetails(ctx, "k"); return err },
 			func(text string) map[string]string {
