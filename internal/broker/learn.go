@@ -59,7 +59,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	defer cancel()
 	if e.Do == lifecycle.Locate {
 		place, err := backend.Place(ctx)
-		t.Place = &place
+		t.Place = inRecord(place, backend, rec)
 		return err
 	}
 	if e.Do == lifecycle.AskJob {
@@ -77,8 +77,18 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	if err != nil {
 		return err
 	}
+	look.Place = *inRecord(look.Place, backend, rec)
 	t.Look = &look
 	return nil
+}
+
+// inRecord returns the place as the record has it, if that is the same: a Cloud Foundry
+// whose API got another address is no other one, where its configuration says so.
+func inRecord(at Place, backend Backend, rec Record) *Place {
+	if backend.Same(rec.Lifecycle.Place) {
+		at = rec.Lifecycle.Place
+	}
+	return &at
 }
 
 // offering returns the name of the record's offering; a binding's is its instance's,

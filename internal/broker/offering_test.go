@@ -48,3 +48,53 @@ func TestLooksNameTheirOffering(t *testing.T) {
 		t.Errorf("of %d looks these named no offering: %q", looks, silent)
 	}
 }
+
+// movedBackend is a Cloud Foundry whose API has another address than before; known says
+// that its configuration names the former one.
+type movedBackend struct {
+	broker.Backend
+	to    *broker.Place
+	known bool
+}
+
+func (m movedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	look, err := m.Backend.FindInstances(ctx, name, guids...)
+	if *m.to != (broker.Place{}) {
+		look.Place = *m.to
+	}
+	return look, err
+}
+
+func (m movedBackend) Place(ctx context.Context) (broker.Place, error) {
+	if *m.to != (broker.Place{}) {
+		return *m.to, nil
+	}
+	return m.Backend.Place(ctx)
+}
+
+func (m movedBackend) Same(recorded broker.Place) bool {
+	return m.known && recorded.OrgGUID == m.to.OrgGUID
+}
+
+// TestAnAPIMayMove [13.7]: what was made under an address that the configuration calls a
+// former one is at home; elsewhere a delete waits and believes no absence.
+func TestAnAPIMayMove(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		var to broker.Place
+		r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+			return movedBackend{b, &to, known}
+		}})
+		r.ready()
+		to = broker.Place{API: "https://new.example", OrgGUID: r.record(instanceKey()).Lifecycle.Place.OrgGUID}
+		op := r.accepted(r.remove())
+		for range 6 {
+			r.step(op)
+			r.Cloud.FinishAll()
+		}
+		ended := len(r.unfinished()) == 0
+		if ended != known {
+			t.Errorf("the former address is known %v: the delete ended %v", known, ended)
+		}
+	}
+}
