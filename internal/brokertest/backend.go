@@ -32,6 +32,10 @@ type BackendHarness struct {
 	// which is refused unsent; keys of one name do not exclude each other; the job of
 	// what failed never ends, so that the row alone tells.
 	Korifi bool
+	// Rename gives an instance another name, as somebody may by hand.
+	Rename func(t *testing.T, guid, name string)
+	// RenameKey does it to a key; nil where nobody can.
+	RenameKey func(t *testing.T, guid, name string)
 }
 
 // TestBackend holds a broker.Backend to the contract in the comments of that
@@ -45,6 +49,10 @@ func TestBackend(t *testing.T, open func(t *testing.T) BackendHarness) {
 		{"the marketplace has the plans", marketplaceHasPlans},
 		{"what never was is an empty look", absentIsAnEmptyLook},
 		{"an instance lives and dies", instanceLives},
+		{"an instance is found by its GUID, whatever it is called", instanceFoundByGUID},
+		{"a key is found by its GUID, whatever it is called", keyFoundByGUID},
+		{"a look says where it was made", lookSaysWhere},
+		{"what is accepted names its row, or none", acceptedNamesItsRow},
 		{"an update is marked and moves the plan", updateIsMarked},
 		{"an update without a change of its own still marks", updateOnlyMarks},
 		{"a second create is taken", secondCreateIsTaken},

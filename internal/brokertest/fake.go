@@ -50,6 +50,7 @@ type Effects struct{ Posts, Patches, Deletes int }
 // fakeRow is a service instance, or a key when place is an instance's GUID.
 type fakeRow struct {
 	guid, name, place string
+	id                string // what it was made for, however it is called since
 	key               bool
 	plan              string
 	parameters        json.RawMessage
@@ -279,10 +280,10 @@ func (c *FakeCloud) Marked(ctx context.Context) ([]broker.Marked, error) {
 		return nil, err
 	}
 	defer c.mu.Unlock()
-	names := map[string]string{}
+	ids := map[string]string{}
 	for _, r := range c.rows {
 		if !r.key {
-			names[r.guid] = r.name
+			ids[r.guid] = r.id
 		}
 	}
 	var list []broker.Marked
@@ -290,9 +291,9 @@ func (c *FakeCloud) Marked(ctx context.Context) ([]broker.Marked, error) {
 		if r.marks.Operation == "" {
 			continue
 		}
-		key := broker.Key{InstanceID: r.name}
+		key := broker.Key{InstanceID: r.id}
 		if r.key {
-			key = broker.Key{InstanceID: names[r.place], BindingID: r.name}
+			key = broker.Key{InstanceID: ids[r.place], BindingID: r.id}
 		}
 		list = append(list, broker.Marked{Key: key, GUID: r.guid, Operation: r.marks.Operation, Seq: r.marks.Seq})
 	}

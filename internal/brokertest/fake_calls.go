@@ -32,7 +32,7 @@ func (c *FakeCloud) CreateInstance(ctx context.Context, q broker.InstanceCall) (
 	if !ok || plan.OfferingName != q.Offering {
 		return refused("There is no such service plan."), nil
 	}
-	r := &fakeRow{name: q.Name, place: q.Offering, plan: q.PlanGUID, parameters: slices.Clone(q.Parameters), marks: q.Marks}
+	r := &fakeRow{name: q.Name, id: q.Name, place: q.Offering, plan: q.PlanGUID, parameters: slices.Clone(q.Parameters), marks: q.Marks}
 	return c.create(r, plannedCreate(q.PlanGUID)), nil
 }
 
@@ -49,7 +49,7 @@ func (c *FakeCloud) CreateKey(ctx context.Context, q broker.KeyCall) (broker.Ans
 	case instance.busy():
 		return broker.Answer{Reply: lifecycle.ReplyBusy}, nil
 	}
-	r := &fakeRow{key: true, name: q.Name, place: q.InstanceGUID, parameters: slices.Clone(q.Parameters), marks: q.Marks}
+	r := &fakeRow{key: true, name: q.Name, id: q.Name, place: q.InstanceGUID, parameters: slices.Clone(q.Parameters), marks: q.Marks}
 	return c.create(r, plannedKey(instance.plan)), nil
 }
 

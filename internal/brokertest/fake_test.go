@@ -10,8 +10,10 @@ import (
 func TestFakeCloud(t *testing.T) {
 	t.Parallel()
 	brokertest.TestBackend(t, func(*testing.T) brokertest.BackendHarness {
+		cloud := brokertest.NewFakeCloud(brokertest.CloudOptions{Now: time.Now, SlowFor: 30 * time.Millisecond})
+		rename := func(_ *testing.T, guid, name string) { cloud.Rename(guid, name) }
 		return brokertest.BackendHarness{
-			Backend:  brokertest.NewFakeCloud(brokertest.CloudOptions{Now: time.Now, SlowFor: 30 * time.Millisecond}),
+			Backend: cloud, Rename: rename, RenameKey: rename,
 			Offering: brokertest.OfferingDB, Plan: brokertest.PlanSmall, Other: brokertest.PlanLarge,
 			Slow: brokertest.PlanSlow, AppOnly: brokertest.PlanAppOnly,
 			RejectingOffering: brokertest.OfferingBroken, Rejecting: brokertest.PlanRejecting,

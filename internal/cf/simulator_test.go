@@ -2,10 +2,13 @@ package cf_test
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
@@ -86,6 +89,26 @@ func harness(t *testing.T, options cfsim.Options) brokertest.BackendHarness {
 		Slow: guids["postgres/async"], AppOnly: guids["postgres/app-only"],
 		RejectingOffering: "faults", Rejecting: guids["faults/create-rejected"],
 		BigNumber: "9007199254740993", Patience: 10 * time.Second, Korifi: options.Korifi,
+		Rename: func(t *testing.T, guid, name string) { renameInstance(t, api, guid, name) },
+	}
+}
+
+// renameInstance gives an instance another name, as an operator does by hand.
+func renameInstance(t *testing.T, api, guid, name string) {
+	t.Helper()
+	login := clientcredentials.Config{ClientID: "ferry", ClientSecret: "ferry", TokenURL: api + "/uaa/oauth/token"}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, api+"/v3/service_instances/"+guid, strings.NewReader(`{"name":"`+name+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := login.Client(t.Context()).Do(r)
+	if err != nil || answer.StatusCode > 299 {
+		t.Fatalf("rename: %+v, %v", answer, err)
+	}
+	_ = answer.Body.Close()
+	if _, job, waits := strings.Cut(answer.Header.Get("Location"), "/v3/jobs/"); waits {
+		fate{t: t, b: open(t, ferryConfig(api))}.end(broker.Answer{Reply: lifecycle.ReplyAccepted, Job: job}, nil)
 	}
 }
 
