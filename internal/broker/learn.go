@@ -85,8 +85,8 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 // inRecord returns the place as the record has it, if that is the same: a Cloud Foundry
 // whose API got another address is no other one, where its configuration says so.
 func inRecord(at Place, backend Backend, rec Record) *Place {
-	if backend.Same(rec.Lifecycle.Place) {
-		at = rec.Lifecycle.Place
+	if was := rec.Lifecycle.Place; was.OrgGUID == at.OrgGUID && backend.Same(was) {
+		at = was
 	}
 	return &at
 }

@@ -221,23 +221,26 @@ func TestOutagePausesForTheWholeClient(t *testing.T) {
 // TestOneProbeAtATime [14]: while it is under way, nobody else tries.
 func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
-	arrived, release := make(chan struct{}), make(chan struct{})
-	var hang atomic.Bool
+	arrived, release := make(chan struct{}, 2), make(chan struct{})
+	var hang atomic.Int64
 	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
-		if hang.Load() {
+		switch hang.Load() {
+		case 0:
+			reply(w, 502, "<html>")
+			return
+		case 1:
+			hang.Store(2) // the first alone
 			arrived <- struct{}{}
 			<-release
-			reply(w, 200, `{"guid":"j","state":"POLLING"}`)
-			return
 		}
-		reply(w, 502, "<html>")
+		reply(w, 200, `{"guid":"j","state":"POLLING"}`)
 	})
 	clock := newClock()
 	b := s.backend(t, clock.set)
 	for range 3 {
 		_, _ = b.Job(t.Context(), "j")
 	}
-	hang.Store(true)
+	hang.Store(1)
 	clock.pass(time.Second)
 	probe := make(chan error, 1)
 	go func() { _, err := b.Job(t.Context(), "j"); probe <- err }()

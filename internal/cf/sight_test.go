@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
@@ -278,15 +279,11 @@ func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
 	results := make(chan int64, looks+1)
 	ask := func() { n, _ := s.get(t.Context(), call); results <- n }
 	go ask()
-	for calls.Load() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "the first round began", func() bool { return calls.Load() > 0 })
 	for range looks {
 		go ask()
 	}
-	for joined(&s) < 1 {
-		runtime.Gosched()
-	}
+	until(t, "the others wait for the next round", func() bool { return joined(&s) })
 	close(release)
 	counts := map[int64]int{}
 	for range looks + 1 {
@@ -297,40 +294,43 @@ func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
 	}
 }
 
-func joined(s *shared[int64]) int {
+// joined reports whether a round waits for the one that runs.
+func joined(s *shared[int64]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.next == nil {
-		return 0
+	return s.next != nil
+}
+
+// until yields until something holds, and gives up in the end.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !holds() {
+		if ctx.Err() != nil {
+			t.Fatalf("gave up waiting until %s", what)
+		}
+		runtime.Gosched()
 	}
-	return 1
 }
 
 // TestAConfirmationThatItsCallerLeftIsMadeAgain: the others still want it.
 func TestAConfirmationThatItsCallerLeftIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	var s shared[int]
+	var s shared[int64]
 	began, release := make(chan struct{}), make(chan struct{})
 	first := make(chan error, 1)
 	go func() {
-		_, err := s.get(t.Context(), func(context.Context) (int, error) { close(began); <-release; return 1, nil })
+		_, err := s.get(t.Context(), func(context.Context) (int64, error) { close(began); <-release; return 1, nil })
 		first <- err
 	}()
 	<-began
 	left, leave := context.WithCancel(t.Context())
 	second := make(chan error, 1)
-	go func() { _, err := s.get(left, func(context.Context) (int, error) { return 2, nil }); second <- err }()
-	for { // until it waits for its turn
-		s.mu.Lock()
-		waits := s.next != nil
-		s.mu.Unlock()
-		if waits {
-			break
-		}
-		runtime.Gosched()
-	}
-	third := make(chan int, 1)
-	go func() { n, _ := s.get(t.Context(), func(context.Context) (int, error) { return 3, nil }); third <- n }()
+	go func() { _, err := s.get(left, func(context.Context) (int64, error) { return 2, nil }); second <- err }()
+	until(t, "it waits for its turn", func() bool { return joined(&s) })
+	third := make(chan int64, 1)
+	go func() { n, _ := s.get(t.Context(), func(context.Context) (int64, error) { return 3, nil }); third <- n }()
 	leave()
 	if err := <-second; err == nil {
 		t.Error("who left was answered")
