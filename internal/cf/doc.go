@@ -13,8 +13,12 @@
 // filters that it refuses, and names keys there by their operation (LooseKeyName),
 // as they cannot be marked.
 //
-// A login that lost sight of its org is shown empty lists. Nothing counts as absent
-// before the org, or its known spaces, were seen once more (see seen).
+// A login that lost sight of something is shown empty lists. Nothing counts as absent
+// before a call that began later has shown that its space, or all spaces, can be seen
+// (see confirm).
+//
+// Trouble that concerns every call of the client (a refused login, a limit, nobody there)
+// is found out by one of them, and the others are held back for a while (see pause).
 //
 // What a call that was sent came to is decided in one table, in errors.go. Nothing
 // here repeats a POST or PATCH whose fate is open.

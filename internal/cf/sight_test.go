@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -113,16 +115,32 @@ func TestEmptyLooksOfABlindLogin(t *testing.T) {
 	}
 }
 
-// TestEmptyLookCosts counts what it takes to be sure of absence.
+// TestEmptyLookCosts counts what it takes to be sure of absence: the look, one more by GUID
+// when the record has any, and one confirmation.
 func TestEmptyLookCosts(t *testing.T) {
 	t.Parallel()
+	const instances, keys, spaces = "GET /v3/service_instances", "GET /v3/service_credential_bindings", "GET /v3/spaces"
 	s, b := blindable(t, blindness{})
-	before := len(s.requests)
-	if _, err := b.FindInstances(t.Context(), "one"); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.requests) - before; n != 2 {
-		t.Errorf("an empty look took %d calls, want 2: %v", n, s.requests[before:])
+	b.tongue.learn(classic)
+	ctx := broker.WithOffering(t.Context(), "postgres")
+	for _, test := range []struct {
+		name string
+		find func() (broker.Look, error)
+		want []string
+	}{
+		{"by name", func() (broker.Look, error) { return b.FindInstances(ctx, "one") }, []string{instances, spaces}},
+		{"by name and GUID", func() (broker.Look, error) { return b.FindInstances(ctx, "one", "g") }, []string{instances, instances, spaces}},
+		{"by GUID", func() (broker.Look, error) { return b.FindInstance(ctx, "g") }, []string{instances + "/g", spaces}},
+		{"a key", func() (broker.Look, error) { return b.FindKeys(ctx, "g", "k") }, []string{keys, spaces}},
+		{"a key by GUID", func() (broker.Look, error) { return b.FindKeys(ctx, "g", "k", "k1") }, []string{keys, keys, spaces}},
+	} {
+		before := len(s.requests)
+		if look, err := test.find(); err != nil || len(look.Rows) != 0 {
+			t.Errorf("%s: %+v, %v", test.name, look, err)
+		}
+		if diff := cmp.Diff(test.want, s.requests[before:]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
 	}
 }
 
