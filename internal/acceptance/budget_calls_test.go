@@ -83,9 +83,9 @@ type priced struct {
 	want func(ticks int) map[string]int
 }
 
-// budgets are the prices. Where a look finds nothing any more, one call more makes sure
-// that the login can still see its spaces: Cloud Foundry shows what may not be read as
-// if it were not there.
+// budgets are the prices. Where a look finds nothing of the name any more, the recorded
+// GUID is looked for, and one call more makes sure that the login can still see its
+// spaces: Cloud Foundry shows what may not be read as if it were not there.
 func (h hours) budgets(ready string) []priced {
 	const plan, stalls = "postgres/small", "faults/create-stalls"
 	h.prepared("faults/update-stalls") // its space is known from now on
@@ -120,10 +120,10 @@ func (h hours) budgets(ready string) []priced {
 		{"unbind", func() {
 			h.succeeds(bindingAt(ready, "a"), h.unbind(ready, "a", plan, async).want(h.t, 202).operation())
 		}, func(n int) map[string]int {
-			return map[string]int{lookKeys: 2, dropKey: 1, job: n - 1, seeSpaces: 1}
+			return map[string]int{lookKeys: 3, dropKey: 1, job: n - 1, seeSpaces: 1}
 		}},
 		{"delete", func() { h.succeeds(at(doomed), h.removes(doomed, plan)) }, func(n int) map[string]int {
-			return map[string]int{lookInstance: 2, lookKeys: 1, dropInstance: 1, job: n - 1, seeSpaces: 1}
+			return map[string]int{lookInstance: 3, lookKeys: 1, dropInstance: 1, job: n - 1, seeSpaces: 1}
 		}},
 	}
 }
