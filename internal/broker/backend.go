@@ -73,7 +73,7 @@ type RetryIn interface {
 // Finder looks things up. An error means unknown, never absent: absence is an
 // empty Look, and only Cloud Foundry's own JSON (an empty list, or an error body
 // with code 10010 or 60004) makes one, after a call that began later has shown that
-// the login can see what it looked for (docs/protocol.md section 13.7). Where a login
+// the login can see what it looked for (docs/protocol.md 3.2). Where a login
 // does not see every space of its org, that needs the name of the offering: see
 // WithOffering.
 type Finder interface {

@@ -32,7 +32,7 @@ func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guid
 	return w.Backend.FindKeys(ctx, instance, name, guids...)
 }
 
-// TestLooksNameTheirOffering [13.7]: a process that has just started knows from that
+// TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that
 // which space has to be in sight before nothing counts as gone.
 func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
@@ -76,7 +76,7 @@ func (m movedBackend) Same(recorded broker.Place) bool {
 	return m.known && recorded.OrgGUID == m.to.OrgGUID
 }
 
-// TestAnAPIMayMove [13.7]: what was made under an address that the configuration calls a
+// TestAnAPIMayMove (docs/protocol.md 3.2): what was made under an address that the configuration calls a
 // former one is at home; elsewhere a delete waits and believes no absence.
 func TestAnAPIMayMove(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func guidsOf(look broker.Look) (guids []string) {
 	return guids
 }
 
-// TestRowsAreFoundByGUID [13.6]: whatever they are called now, each once, by a call of its
+// TestRowsAreFoundByGUID (docs/protocol.md 1): whatever they are called now, each once, by a call of its
 // own only when the name does not find them; and nothing of another org, or instance.
 func TestRowsAreFoundByGUID(t *testing.T) {
 	t.Parallel()
@@ -118,7 +118,7 @@ func TestManyGUIDsFitIntoAddresses(t *testing.T) {
 	}
 }
 
-// TestKorifisRowsAreFoundByGUID [13.6]: it is asked for each, and lists all keys of an
+// TestKorifisRowsAreFoundByGUID (docs/protocol.md 1): it is asked for each, and lists all keys of an
 // instance anyway.
 func TestKorifisRowsAreFoundByGUID(t *testing.T) {
 	t.Parallel()
@@ -152,7 +152,7 @@ func TestKorifisRowsAreFoundByGUID(t *testing.T) {
 	}
 }
 
-// TestAJobNamesItsRow [13.6]: so that the GUID is recorded before anybody sees the row.
+// TestAJobNamesItsRow (docs/protocol.md 1): so that the GUID is recorded before anybody sees the row.
 func TestAJobNamesItsRow(t *testing.T) {
 	t.Parallel()
 	const korifis = "managed_service_binding.create~k-1"

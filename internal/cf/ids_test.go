@@ -37,7 +37,7 @@ func TestIDsComeBack(t *testing.T) {
 	}
 }
 
-// TestMarkedKnowsTrueIDs [13.6]: also of what was renamed; and what only a name tells is
+// TestMarkedKnowsTrueIDs (docs/protocol.md 1): also of what was renamed; and what only a name tells is
 // said to.
 func TestMarkedKnowsTrueIDs(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// TestPlaceIsTheSameHoweverItIsWritten [13.7]: absence counts at home only, and home is
+// TestPlaceIsTheSameHoweverItIsWritten (docs/protocol.md 3.2): absence counts at home only, and home is
 // one org of one Cloud Foundry, not the letters of an address.
 func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-// TestLooksSayWhereTheyWereMade [13.7].
+// TestLooksSayWhereTheyWereMade (docs/protocol.md 3.2).
 func TestLooksSayWhereTheyWereMade(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)

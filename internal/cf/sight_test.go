@@ -207,7 +207,7 @@ func (c cold) meets(t *testing.T) (*stub, *Backend) {
 	return g.stub, g.backend(t, nil)
 }
 
-// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted [13.7]: it has to find out what it
+// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted (docs/protocol.md 3.2): it has to find out what it
 // may see before it says that nothing is there.
 func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 	t.Parallel()
@@ -245,7 +245,7 @@ func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 	}
 }
 
-// TestAbsenceIsNotBelievedOnOldSight [13.7]: what was in sight a moment ago proves nothing.
+// TestAbsenceIsNotBelievedOnOldSight (docs/protocol.md 3.2): what was in sight a moment ago proves nothing.
 func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
 	t.Parallel()
 	s, b := cold{spacesOf("postgres"), emptyList, `{"client_id":"ferry"}`}.meets(t)
@@ -261,7 +261,7 @@ func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
 	}
 }
 
-// TestAStrangersRowProvesNoSight [13.7]: our own may be in a space that is out of sight.
+// TestAStrangersRowProvesNoSight (docs/protocol.md 3.2): our own may be in a space that is out of sight.
 func TestAStrangersRowProvesNoSight(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
@@ -281,7 +281,7 @@ func TestAStrangersRowProvesNoSight(t *testing.T) {
 	}
 }
 
-// TestAConfirmationBeginsAfterTheLook [13.7]: looks that end while one confirmation runs
+// TestAConfirmationBeginsAfterTheLook (docs/protocol.md 3.2): looks that end while one confirmation runs
 // share the next one.
 func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
 	t.Parallel()
