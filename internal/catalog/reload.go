@@ -5,6 +5,16 @@ import (
 	"crypto/sha256"
 )
 
+// Load takes the client's stored catalog into memory, when there is none yet. Nothing
+// stored is no error, and Cloud Foundry is not asked. The error is logged as well.
+func (s *Service) Load(ctx context.Context, client string) error {
+	sh, err := s.shelf(client)
+	if err != nil {
+		return err
+	}
+	return sh.loading.do(ctx, sh.load)
+}
+
 // Reload takes over the client's stored catalog when another process has stored one
 // since this process looked, for processes that leave the fetching to somebody else.
 // It does nothing while no catalog is in memory: the first question loads it anyway.

@@ -45,6 +45,7 @@ func NewAPI(lookupEnv func(string) (string, bool), log io.Writer) (*API, error) 
 // nil: API Gateway would make a 502 of one, and whoever sent the event to the
 // function directly reads the answer as well.
 func (a *API) Handle(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
+	defer a.core.events.begin(ctx)()
 	return proxy{logger: a.core.logger, ready: a.ready}.handle(ctx, event), nil
 }
 

@@ -38,6 +38,9 @@ type core struct {
 	sleep         func(context.Context, time.Duration) error
 	// process is unique to this environment, for leases.
 	process string
+	// version is the stack's.
+	version string
+	events  inFlight
 
 	mu   sync.Mutex
 	made *assembly
@@ -57,20 +60,24 @@ func newCore(lookupEnv func(string) (string, bool), log io.Writer) (*core, error
 	if err != nil {
 		return nil, err
 	}
-	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: s.level}))
+	c := &core{now: time.Now, sleep: broker.Sleep, process: newProcessName(), version: s.version}
+	c.logger = c.correlated(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: s.level}))
 	table, err := dynamo.New(dynamo.Options{Config: s.aws, Table: s.table, Now: time.Now})
 	if err != nil {
 		return nil, err
 	}
 	source := secrets.New(secrets.Options{
 		Config: s.aws, Secret: s.secret, MaxAge: s.maxAge,
-		LookupEnv: lookupEnv, ReadFile: os.ReadFile, Now: time.Now, Logger: logger,
+		LookupEnv: lookupEnv, ReadFile: os.ReadFile, Now: time.Now, Logger: c.logger,
 	})
-	return &core{
-		configuration: source.Current, store: table,
-		workflow: sfn.New(sfn.Options{Config: s.aws, StateMachine: s.stateMachine}),
-		logger:   logger, now: time.Now, sleep: broker.Sleep, process: newProcessName(),
-	}, nil
+	c.configuration, c.store = source.Current, table
+	c.workflow = sfn.New(sfn.Options{Config: s.aws, StateMachine: s.stateMachine})
+	return c, nil
+}
+
+// correlated makes a logger whose lines bear the ids of their event.
+func (c *core) correlated(lines slog.Handler) *slog.Logger {
+	return slog.New(correlated{lines, &c.events})
 }
 
 func newProcessName() string {
@@ -92,6 +99,8 @@ func (c *core) current(ctx context.Context) (*assembly, error) {
 	}
 	next, err := c.assemble(now)
 	if err != nil {
+		// An alarm counts this line, as it does that of a text which is no configuration.
+		c.logger.WarnContext(ctx, "the configuration cannot be used", "version", now.Version, "error", err.Error())
 		return nil, err
 	}
 	c.made = next

@@ -65,7 +65,7 @@ func (s *stack) enter(e *execution, name string) {
 		case "Task":
 			e.turns++
 			s.invoke("poller", func() {
-				next, err := s.poller.Handle(s.Context(), e.tick)
+				next, err := s.poller.Handle(s.event(), e.tick)
 				if err != nil {
 					s.Fatal(err)
 				}

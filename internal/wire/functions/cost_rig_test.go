@@ -93,19 +93,18 @@ func (s *stack) furnish(config aws.Config, name, foundry string) {
 // core is what newCore makes, but for the clock and the log.
 func (s *stack) core(config aws.Config, name string) *core {
 	s.Helper()
-	logger := slog.New(slog.NewJSONHandler(lines{s.meter}, &slog.HandlerOptions{ReplaceAttr: sameLength}))
+	c := &core{now: s.clock.now, sleep: s.stay, process: newProcessName()}
+	c.logger = c.correlated(slog.NewJSONHandler(lines{s.meter}, &slog.HandlerOptions{ReplaceAttr: sameLength}))
 	table, err := dynamo.New(dynamo.Options{Config: config, Table: name, Now: s.clock.now})
 	if err != nil {
 		s.Fatal(err)
 	}
 	source := secrets.New(secrets.Options{
-		Config: config, Secret: name, MaxAge: s.maxAge, Now: s.clock.now, Logger: logger,
+		Config: config, Secret: name, MaxAge: s.maxAge, Now: s.clock.now, Logger: c.logger,
 		LookupEnv: func(string) (string, bool) { return "", false }, ReadFile: func(string) ([]byte, error) { return nil, errors.ErrUnsupported },
 	})
-	c := &core{
-		configuration: source.Current, store: table, logger: logger, now: s.clock.now, sleep: s.stay, process: newProcessName(),
-		workflow: sfn.New(sfn.Options{Config: config, StateMachine: "arn:aws:states:us-east-1:123456789012:stateMachine:" + name}),
-	}
+	c.configuration, c.store = source.Current, table
+	c.workflow = sfn.New(sfn.Options{Config: config, StateMachine: "arn:aws:states:us-east-1:123456789012:stateMachine:" + name})
 	// The assembly has clocks of its own, for logins and looks; they have to agree.
 	a, err := c.current(s.Context())
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *stack) core(config aws.Config, name string) *core {
 	}
 	f := a.config.Clients[0].CloudFoundry
 	backend, err := cf.New(cf.Config{
-		Client: "demo", API: f.API, Org: f.Org, ClientID: f.ClientID, ClientSecret: f.ClientSecret, Now: s.clock.now, Logger: logger,
+		Client: "demo", API: f.API, Org: f.Org, ClientID: f.ClientID, ClientSecret: f.ClientSecret, Now: s.clock.now, Logger: c.logger,
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -135,6 +134,11 @@ func (s *stack) stay(ctx context.Context, d time.Duration) error {
 		return context.DeadlineExceeded
 	}
 	return s.sleep(ctx, d)
+}
+
+// event is the context that Lambda hands over with an event.
+func (s *stack) event() context.Context {
+	return lambdaContext(s.Context(), "8f507cfc-xmpl-4697-b07a-ac58fc914c95", "1-67891233-abcdef012345678912345678")
 }
 
 // lines count what is logged.

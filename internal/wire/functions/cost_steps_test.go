@@ -42,7 +42,7 @@ func (s *stack) deliver(status int, method, path, body string, headers map[strin
 	event.MultiValueHeaders, event.MultiValueQueryStringParameters = nil, nil
 	event.Path, event.QueryStringParameters = split(path)
 	var answer events.APIGatewayProxyResponse
-	s.invoke("api", func() { answer, _ = s.api.Handle(s.Context(), event) })
+	s.invoke("api", func() { answer, _ = s.api.Handle(s.event(), event) })
 	if answer.StatusCode != status {
 		s.Fatalf("%s %s: %d %s, want %d", method, path, answer.StatusCode, answer.Body, status)
 	}
@@ -54,7 +54,7 @@ func (s *stack) deliver(status int, method, path, body string, headers map[strin
 func (s *stack) sweep(task string) {
 	s.Helper()
 	s.invoke("janitor", func() {
-		if err := s.janitor.Handle(s.Context(), Schedule{Task: task}); err != nil {
+		if err := s.janitor.Handle(s.event(), Schedule{Task: task}); err != nil {
 			s.Fatal(err)
 		}
 	})
@@ -136,7 +136,7 @@ func (s *stack) warm() {
 func (s *stack) fresh() {
 	s.Helper()
 	s.ask(200, "GET", "/v2/catalog", "")
-	if _, err := s.poller.Handle(s.Context(), sfn.Tick{Client: "demo", InstanceID: "none", Operation: "none"}); err != nil {
+	if _, err := s.poller.Handle(s.event(), sfn.Tick{Client: "demo", InstanceID: "none", Operation: "none"}); err != nil {
 		s.Fatal(err)
 	}
 	s.sweep(TaskRound)

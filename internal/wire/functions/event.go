@@ -17,7 +17,7 @@ import (
 //
 // The error is that the body is not the base64 that the event says it is.
 func readable(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
-	event.Path = escaped(event.Path)
+	event.Path = escaped(below(event))
 	if event.IsBase64Encoded {
 		body, err := base64.StdEncoding.DecodeString(event.Body)
 		if err != nil {
@@ -26,6 +26,21 @@ func readable(event events.APIGatewayProxyRequest) (events.APIGatewayProxyReques
 		event.Body, event.IsBase64Encoded = string(body), false
 	}
 	return event, nil
+}
+
+// basePath is the variable of the stage with what a domain puts before the paths of the
+// API, with its slash.
+const basePath = "basePath"
+
+// below is the path of the event behind the base path. API Gateway keeps the base path
+// of a domain's mapping in the path of the event; at the API's own address there is
+// none, and whoever has registered that goes on to use it.
+func below(event events.APIGatewayProxyRequest) string {
+	rest, found := strings.CutPrefix(event.Path, event.StageVariables[basePath])
+	if found && (rest == "" || rest[0] == '/') {
+		return rest
+	}
+	return event.Path
 }
 
 // escaped encodes what may not stand in an encoded path, and nothing else.

@@ -68,6 +68,7 @@ func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
 	if s.Task == "" {
 		s.Task = TaskRound
 	}
+	defer j.core.events.begin(ctx)()
 	log := j.core.logger.With("task", s.Task)
 	defer func() {
 		if value := recover(); value != nil {
@@ -138,6 +139,10 @@ func (j *Janitor) audit(ctx context.Context, now *assembly) error {
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("audit of client %s: %w", client.Name, err))
 		}
+	}
+	if failed == nil {
+		// The metric of completed audits is made of this line (template.yaml).
+		j.core.logger.InfoContext(ctx, "audit completed", "clients", len(now.config.Clients))
 	}
 	return failed
 }

@@ -57,6 +57,7 @@ func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, e
 // at most. It may run twice, late, or beside another one. Errors are *BadInput,
 // *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
+	defer p.core.events.begin(ctx)()
 	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
 	defer func() {
 		if value := recover(); value != nil {

@@ -135,10 +135,9 @@ func newRig(t *testing.T) *rig {
 	c.Polling = config.Polling{First: time.Second, Max: time.Second}
 	r.copied = secrets.Copy{Config: c, Version: "v1"}
 	core := func() *core {
-		return &core{
-			configuration: r.configuration, store: r.table, workflow: r.machine, now: r.now, sleep: r.sleep, process: newProcessName(),
-			logger: slog.New(slog.NewJSONHandler(r.log, nil)),
-		}
+		c := &core{configuration: r.configuration, store: r.table, workflow: r.machine, now: r.now, sleep: r.sleep, process: newProcessName()}
+		c.logger = c.correlated(slog.NewJSONHandler(r.log, nil))
+		return c
 	}
 	r.api, r.poller = &API{core: core()}, &Poller{core: core()}
 	r.janitor = &Janitor{core: core(), fetched: map[string]time.Time{}}
@@ -204,13 +203,19 @@ func (r *rig) send(t *testing.T, name string) events.APIGatewayProxyResponse {
 // started has ended.
 func (r *rig) drive(t *testing.T) {
 	t.Helper()
+	r.driveIn(t.Context(), t)
+}
+
+// driveIn calls the poller in a context.
+func (r *rig) driveIn(ctx context.Context, t *testing.T) {
+	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	pending := r.machine.take()
 	for ; len(pending) > 0; pending = append(pending[1:], r.machine.take()...) {
 		tick := sfn.NewTick(pending[0])
 		for !tick.Done {
 			var err error
-			if tick, err = r.poller.Handle(t.Context(), tick); err != nil {
+			if tick, err = r.poller.Handle(ctx, tick); err != nil {
 				t.Fatal(err)
 			}
 			if time.Now().After(deadline) {

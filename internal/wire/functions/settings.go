@@ -14,6 +14,8 @@ import (
 // settings are what template.yaml puts into a function's environment.
 type settings struct {
 	table, stateMachine, secret string
+	// version is the stack's, for people; it decides nothing.
+	version string
 	// maxAge is how old the configuration may grow before it is read again.
 	maxAge time.Duration
 	level  slog.Level
@@ -44,6 +46,7 @@ func readSettings(lookupEnv func(string) (string, bool)) (settings, error) {
 			faults = append(faults, fmt.Errorf("FERRY_CONFIG_MAX_AGE %q is no duration above zero, such as 1m", age))
 		}
 	}
+	s.version, _ = lookupEnv("FERRY_VERSION")
 	completeAWS(&s.aws, lookupEnv)
 	if len(faults) > 0 {
 		return settings{}, fmt.Errorf("the function's environment: %w", errors.Join(faults...))

@@ -18,6 +18,7 @@ func StartAPI(lookupEnv func(string) (string, bool), log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	a.prepare(context.Background())
 	lambda.Start(a.Handle)
 	return nil
 }
@@ -28,6 +29,7 @@ func StartPoller(lookupEnv func(string) (string, bool), log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	p.prepare(context.Background())
 	lambda.Start(p.Handle)
 	return nil
 }
@@ -38,6 +40,7 @@ func StartJanitor(lookupEnv func(string) (string, bool), log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	j.prepare(context.Background())
 	lambda.Start(j.Handle)
 	return nil
 }

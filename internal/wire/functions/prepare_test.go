@@ -1,0 +1,132 @@
+package functions
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/secrets"
+)
+
+func newLines(log *logged) slog.Handler { return slog.NewJSONHandler(log, nil) }
+
+// slow is a table whose reads wait for the test, and tell what was asked.
+type slow struct {
+	*table
+	asked chan string
+	gate  chan struct{}
+}
+
+func (s *slow) wait(ctx context.Context, what string) error {
+	s.asked <- what
+	select {
+	case <-s.gate:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *slow) Ping(ctx context.Context) error { return s.wait(ctx, "ping") }
+
+func (s *slow) Catalog(ctx context.Context, client string) (broker.StoredCatalog, error) {
+	if err := s.wait(ctx, client); err != nil {
+		return broker.StoredCatalog{}, err
+	}
+	return s.MemoryStore.Catalog(ctx, client)
+}
+
+// TestInitReadsInParallel: the secret and the way to the table together, then the
+// catalogs of all clients together; the first event waits for none of them.
+func TestInitReadsInParallel(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.send(t, "catalog") // stores one
+	r.configure(func(c *secrets.Copy) {
+		other := c.Config.Clients[0]
+		other.Name, other.Credentials = "other", nil
+		c.Config.Clients = append(c.Config.Clients, other)
+	}, nil)
+	s := &slow{table: r.table, asked: make(chan string, 9), gate: make(chan struct{})}
+	a := &API{core: &core{store: s, workflow: r.machine, now: r.now, sleep: r.sleep, process: "p"}}
+	a.core.logger = a.core.correlated(newLines(r.log))
+	a.core.configuration = func(ctx context.Context) (secrets.Copy, error) {
+		if err := s.wait(ctx, "secret"); err != nil {
+			return secrets.Copy{}, err
+		}
+		return r.configuration(ctx)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); a.prepare(t.Context()) }()
+	for _, want := range []string{"[ping secret]", "[demo other]"} {
+		together := []string{<-s.asked, <-s.asked}
+		if slices.Sort(together); "["+strings.Join(together, " ")+"]" != want {
+			t.Errorf("asked together: %q, want %s", together, want)
+		}
+		s.gate <- struct{}{}
+		s.gate <- struct{}{}
+	}
+	<-done
+	close(s.gate)
+	if answer, _ := a.Handle(t.Context(), readEvent(t, "catalog")); answer.StatusCode != 200 {
+		t.Errorf("%d %s", answer.StatusCode, answer.Body)
+	}
+	if asked := <-s.asked; asked != "secret" || len(s.asked) != 0 {
+		t.Errorf("the first event asked for %s and %d others", asked, len(s.asked))
+	}
+	r.pass(reloadEvery) // an environment that was kept warm
+	if answer, _ := a.Handle(t.Context(), readEvent(t, "catalog")); answer.StatusCode != 200 {
+		t.Errorf("%d %s", answer.StatusCode, answer.Body)
+	}
+	if <-s.asked; len(s.asked) != 1 {
+		t.Errorf("a minute after init %d catalogs were read, want that of the client that has one", len(s.asked))
+	}
+}
+
+// TestInitSurvivesEverything: what cannot be read in init is read by the first event.
+func TestInitSurvivesEverything(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.configure(nil, errDown)
+	r.table.set(errDown, nil)
+	r.api.prepare(t.Context())
+	r.poller.prepare(t.Context())
+	r.janitor.prepare(t.Context())
+	r.configure(nil, nil)
+	r.table.set(nil, nil)
+	if answer := r.send(t, "catalog"); answer.StatusCode != 200 {
+		t.Errorf("%d %s", answer.StatusCode, answer.Body)
+	}
+}
+
+// TestTheVersionIsLoggedOnce at the start of each environment.
+func TestTheVersionIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	log := &logged{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody is called
+	lookup := environment("", map[string]string{"FERRY_VERSION": "1.2.3"})
+	a, _ := NewAPI(lookup, log)
+	p, _ := NewPoller(lookup, log)
+	j, _ := NewJanitor(lookup, log)
+	for _, prepare := range []func(context.Context){a.prepare, p.prepare, j.prepare} {
+		prepare(ctx)
+	}
+	n := 0
+	for line := range strings.Lines(log.String()) {
+		var said struct{ Msg, Version, Commit string }
+		if err := json.Unmarshal([]byte(line), &said); err != nil {
+			t.Fatal(err)
+		}
+		if said.Msg == "the function starts" && said.Version == "1.2.3" && said.Commit != "" {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d lines tell the version, want one of each function: %s", n, log)
+	}
+}
