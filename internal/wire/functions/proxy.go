@@ -49,7 +49,7 @@ func (p proxy) handle(ctx context.Context, event events.APIGatewayProxyRequest) 
 		p.logger.WarnContext(ctx, "event refused", "error_type", fmt.Sprintf("%T", err))
 		return refuse(http.StatusBadRequest, "The request cannot be read.")
 	}
-	return answer
+	return p.fitting(ctx, event, answer)
 }
 
 // refuse answers in OSB's shape what no handler could answer.
