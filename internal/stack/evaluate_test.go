@@ -13,10 +13,11 @@ type deployed struct {
 	values map[string]string
 }
 
+// deploy takes values of parameters, and of names that AWS sets, as AWS::StackId.
 func deploy(t *testing.T, values map[string]string) deployed {
 	t.Helper()
 	for name := range values {
-		if template(t).at("Parameters."+name).value == nil {
+		if !strings.HasPrefix(name, "AWS::") && template(t).at("Parameters."+name).value == nil {
 			t.Fatalf("no parameter %s", name)
 		}
 	}
@@ -50,6 +51,8 @@ func (d deployed) eval(value any) string {
 		index := -1
 		_, _ = fmt.Sscan(d.eval(arguments[0]), &index) // out of range otherwise
 		return d.list(arguments[1])[index]
+	case "FindInMap":
+		return d.stack.at("Mappings." + d.eval(arguments[0]) + "." + d.eval(arguments[1]) + "." + d.eval(arguments[2])).String()
 	case "Equals":
 		return fmt.Sprint(d.eval(arguments[0]) == d.eval(arguments[1]))
 	case "Not":
@@ -170,7 +173,8 @@ func TestATableThatWasRestored(t *testing.T) {
 			d := deploy(t, test.values)
 			for _, path := range []string{
 				"Globals.Function.Environment.Variables.FERRY_TABLE", "Outputs.TableName.Value",
-				"Resources.TableThrottlesAlarm.Properties.Dimensions.0.Value",
+				"Resources.TableThrottlesAlarm.Properties.Metrics.1.MetricStat.Metric.Dimensions.0.Value",
+				"Resources.IndexThrottlesAlarm.Properties.Metrics.2.MetricStat.Metric.Dimensions.0.Value",
 			} {
 				if got := d.eval(d.stack.at(path).value); got != test.table {
 					t.Errorf("%s is %s, want %s", path, got, test.table)

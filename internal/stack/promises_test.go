@@ -15,7 +15,9 @@ import (
 func TestParametersAndOutputs(t *testing.T) {
 	t.Parallel()
 	stack := template(t)
-	for name, want := range map[string]string{"Architecture": "arm64", "Stage": "prod", "LocalEndpoint": "", "LogLevel": "info", "ConfigSecretArn": ""} {
+	for name, want := range map[string]string{"Architecture": "arm64", "Stage": "prod", "LocalEndpoint": "", "LogLevel": "info", "ConfigSecretArn": "",
+		"BasePath": "", "ApiConcurrency": "0", "PollerConcurrency": "0", "TraceSampling": "0.05",
+	} {
 		p := stack.at("Parameters." + name)
 		if p.value == nil || p.at("Default").String() != want {
 			t.Errorf("parameter %s: %s, want the default %q", name, p, want)
@@ -27,7 +29,7 @@ func TestParametersAndOutputs(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"BrokerUrl", "ConfigSecretArn", "TableName", "StateMachineArn", "ApiFunctionName", "PollerFunctionName", "JanitorFunctionName",
+		"BrokerUrl", "ConfigSecretArn", "TableName", "StateMachineArn", "ApiFunctionName", "PollerFunctionName", "JanitorFunctionName", "Version",
 	} {
 		if stack.at("Outputs."+name+".Value").value == nil {
 			t.Errorf("no output %s", name)
@@ -109,7 +111,9 @@ func TestAlarmsLeadToTheRunbook(t *testing.T) {
 			t.Errorf("%s does not say what missing data mean, or tells nobody", name)
 		}
 	}
-	for _, metric := range []string{"5XXError", "Throttles", "Errors", "OverdueOperations", "ExecutionsFailed", "Invocations"} {
+	for _, metric := range []string{
+		"5XXError", "Throttles", "Errors", "OverdueOperations", "ExecutionsFailed", "Invocations", "AuditsFailed", "AuditsCompleted", "ConfigurationFaults",
+	} {
 		watched := false
 		for _, alarm := range alarms {
 			watched = watched || alarm.at("Properties.MetricName").String() == metric
@@ -143,13 +147,16 @@ func TestSamconfig(t *testing.T) {
 	t.Parallel()
 	text := string(readRoot(t, "samconfig.toml"))
 	for _, section := range []string{"default", "staging", "prod", "local"} {
-		for _, command := range []string{"global", "validate", "build", "deploy"} {
+		for _, command := range []string{"global", "validate", "build", "deploy", "sync"} {
+			if section == "prod" && command == "sync" {
+				continue // what is there is deployed, and nothing else
+			}
 			if !strings.Contains(text, "\n["+section+"."+command+".parameters]\n") {
 				t.Errorf("no section %s.%s", section, command)
 			}
 		}
 	}
-	if strings.Count(text, "build_in_source = true") != 4 {
+	if strings.Count(text, "build_in_source = true") != 7 {
 		t.Error("not every build is made in place")
 	}
 	if strings.Count(text, "region = ") != 1 || !strings.Contains(text, "stack_name = \"ferry-local\"\nregion = \"us-east-1\"") {

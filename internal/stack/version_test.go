@@ -16,7 +16,9 @@ func TestAVersionIsMadeOfItsParameters(t *testing.T) {
 	t.Parallel()
 	function := maps.Clone(template(t).at("Resources.ApiFunction.Properties").fields())
 	description := parametersOf(t, function["VersionDescription"])
-	for _, beside := range []string{"VersionDescription", "ProvisionedConcurrencyConfig", "Events", "AutoPublishAlias"} {
+	for _, beside := range []string{
+		"VersionDescription", "ProvisionedConcurrencyConfig", "ReservedConcurrentExecutions", "DeploymentPreference", "Events", "AutoPublishAlias",
+	} {
 		delete(function, beside)
 	}
 	made := parametersOf(t, []any{function, template(t).at("Globals.Function").value})

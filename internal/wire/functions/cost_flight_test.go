@@ -46,7 +46,7 @@ func (a *accounts) flightTable() string {
 			fmt.Sprint(math.Ceil(n*a.busy(young))))
 	}
 	fmt.Fprintf(b, "\nA poll costs %s, of which the trace is %s. The configuration, which each environment that is busy reads once a minute, comes on top: %s an hour each.\n",
-		dollars(polls/young.polls), dollars(traces.of(1)), dollars(secretCalls.of(60)))
+		dollars(polls/young.polls), dollars(traces.of(sampled)), dollars(secretCalls.of(60)))
 	return b.String()
 }
 

@@ -55,7 +55,7 @@ type accounts struct {
 	ages           []aged
 	polled         tally // an unbind
 	hour, audit    tally
-	cold, coldTick tally
+	cold, coldTick tally // init alone; a tick after it
 	minute         tally
 	alarms, boards int
 	metrics        int
@@ -100,15 +100,19 @@ func (a *accounts) callsOf(s *stack) {
 	a.instance, a.key = s.meter.weights()
 }
 
-// coldOf counts what the first request and the first tick of an environment take
-// besides. The secret has been read by then: that is one call more.
+// coldOf counts what an environment takes before its first event, and its first tick.
+// The secret has been read by then: that is one call more.
 func (a *accounts) coldOf(s *stack) {
 	s.Helper()
 	if n := s.meter.take().calls["GetSecretValue"]; n != 3 {
 		s.Errorf("three environments read the secret %d times", n)
 	}
 	s.sweep(TaskRound)
-	a.cold = s.counted(func() { s.ask(200, "GET", "/v2/catalog", "") })
+	a.cold = s.counted(func() { s.api.prepare(s.Context()) })
+	s.poller.prepare(s.Context())
+	if first := s.counted(func() { s.ask(200, "GET", "/v2/catalog", "") }); first.String() != "nothing" {
+		s.Errorf("the first request after init calls %v", first)
+	}
 	s.ask(202, "PUT", at(instanceID)+async, provisionBody(small))
 	a.coldTick = s.counted(s.turn)
 	s.finish()
@@ -125,6 +129,11 @@ func (a *accounts) resources(t *testing.T) {
 	}
 	of := func(kind string) int { return strings.Count(string(text), "Type: AWS::"+kind+"\n") }
 	a.alarms, a.boards, a.metrics = of("CloudWatch::Alarm"), of("CloudWatch::Dashboard"), of("Logs::MetricFilter")
+	// One that adds metrics up costs as much as one for each of them.
+	a.alarms += strings.Count(string(text), "MetricStat:") - strings.Count(string(text), "Expression:")
+	if !regexp.MustCompile(fmt.Sprintf(`\n  TraceSampling:\n    Type: Number\n    Default: %v\n`, sampled)).Match(text) {
+		t.Errorf("template.yaml does not sample %v of the traces", sampled)
+	}
 	if rate := regexp.MustCompile(`\n  ThrottleRate:\n    Type: Number\n    Default: (\d+)`).FindSubmatch(text); rate != nil {
 		a.throttle, _ = strconv.ParseFloat(string(rate[1]), 64) // digits
 	}

@@ -42,8 +42,8 @@ func (a *accounts) callTable() string {
 
 func (a *accounts) besideTable() string {
 	b := titled("what happens", "calls of AWS", "CF calls")
-	row(b, "first request of an environment of the API, in addition", "1 GetSecretValue, "+ofAWS(a.cold), foundries(a.cold))
-	row(b, "first tick of an environment of the poller (a create in a space that exists not yet), with the tick", "1 GetSecretValue, "+ofAWS(a.coldTick), foundries(a.coldTick))
+	row(b, "start of an environment of the API or of the poller, for one client", "1 GetSecretValue, "+ofAWS(a.cold), foundries(a.cold))
+	row(b, "first tick of an environment of the poller (a create in a space that exists not yet)", ofAWS(a.coldTick), foundries(a.coldTick))
 	row(b, "once a minute, with the next request that comes", ofAWS(a.minute), foundries(a.minute))
 	return b.String()
 }
