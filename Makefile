@@ -13,6 +13,8 @@ ARGS ?=
 VERSION := $(shell test -e .git && git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  := $(shell test -e .git && git rev-parse --short HEAD 2>/dev/null || echo none)
 
+MODULE  := github.com/ferry-broker/ferry
+
 # The analysers are built here, never on the PATH of whoever runs make.
 TOOLS := $(CURDIR)/.cache/tools
 
@@ -23,7 +25,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local fuzz-briefly clients memory e2e e2e-aws
+.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients memory e2e e2e-aws
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -54,7 +56,7 @@ build-PollerFunction: FUNCTION := poller
 build-JanitorFunction: FUNCTION := janitor
 $(FUNCTIONS):
 	@CGO_ENABLED=0 GOOS=linux GOARCH=$${GOARCH:-arm64} $(GO) build -trimpath -tags lambda.norpc$(FERRY_BUILD_TAGS:%=,%) \
-		-ldflags '-s -w' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
+		-ldflags '-s -w -X $(MODULE)/internal/wire/functions.build=$(VERSION)' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
 
 bench: ## measure
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
@@ -95,8 +97,14 @@ stand-in: .cache/venv/pinned ## install SAM and the stand-in for AWS that tests 
 	@.cache/venv/bin/pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
-sam-local: stand-in ## the API function in a Lambda container on this machine, no cloud (one event: EVENT=events/catalog.json)
+# What this machine lacks is said before 365 MB are installed.
+sam-local: ## the API function in a Lambda container on this machine, no cloud (one event: EVENT=events/catalog.json)
+	@tools/samlocal/run.sh --check '$(EVENT)'
+	@$(MAKE) --no-print-directory stand-in
 	@exec tools/samlocal/run.sh '$(EVENT)'
+
+aws-local: stand-in build ## the whole stack on this machine, no account: stand-in for AWS, simulated Cloud Foundry; Ctrl-C ends it
+	@exec .cache/venv/bin/python -B tools/awslocal/run.py
 
 # With FERRY_E2E_BROKER_URL (output BrokerUrl of the stack), FERRY_E2E_USERNAME and FERRY_E2E_PASSWORD
 # (of a client in its configuration), and FERRY_E2E_PLAN (OFFERING/PLAN that can be bound; instances of it

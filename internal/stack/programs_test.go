@@ -29,6 +29,7 @@ var rules = map[string]func(call) error{
 	"cf":   func(c call) error { return options(c, 5) },
 	"curl": func(c call) error { return options(c, 1, "-u=", "-H=", "-X=", "-d=", "-s", "-f", "-i") },
 	"git":  func(c call) error { return options(c, 2, "--tags") },
+	"rm":   func(c call) error { return options(c, 1) },
 	"make": func(c call) error { return hasTarget(c.Args[1:]) },
 	"ferry": func(c call) error {
 		return options(c, 1, "--config=", "--data=", "--listen=", "--simulate-cf")

@@ -1,8 +1,6 @@
 package stack
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +15,6 @@ func TestSamLocalSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("a script for sh")
-	}
-	if _, err := os.Stat(filepath.Join(root, ".cache/venv/bin/sam")); errors.Is(err, fs.ErrNotExist) {
-		t.Skip("SAM is not installed: make stand-in")
 	}
 	const engine = `case "$1" in version) echo amd64 ;; *) exit 1 ;; esac`
 	tests := map[string]struct {
@@ -49,12 +44,41 @@ func TestSamLocalSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// poorPath is a folder with the few programs that the script needs, and a docker
-// that does as told.
-func poorPath(t *testing.T, docker string) string {
+// TestSamLocalAsksForTheEngineFirst runs the target in a fresh clone on a machine without
+// docker: nothing is installed before that is said.
+func TestSamLocalAsksForTheEngineFirst(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("a script for sh")
+	}
+	clone, installed := t.TempDir(), filepath.Join(t.TempDir(), "installed")
+	for _, folder := range []string{"tools/samlocal", "tools/standin"} {
+		if err := os.CopyFS(filepath.Join(clone, folder), os.DirFS(filepath.Join(root, folder))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(clone, "Makefile"), readRoot(t, "Makefile"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := poorPath(t, "exit 1", "make", "rm", "touch", "go")
+	command := exec.CommandContext(t.Context(), filepath.Join(path, "make"), "sam-local", "PYTHON=touch "+installed+" && false")
+	command.Dir = clone
+	command.Env = append(without(os.Environ(), "PATH", "MAKEFLAGS", "MFLAGS", "DOCKER_HOST"), "PATH="+path)
+	out, err := command.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "sam-local: no docker engine answers at ") {
+		t.Errorf("%v; it says %s", err, out)
+	}
+	if _, err := os.Stat(installed); err == nil {
+		t.Errorf("it began to install before it asked for the engine: %s", out)
+	}
+}
+
+// poorPath is a folder with the few programs that the script needs, those that are
+// named besides, and a docker that does as told.
+func poorPath(t *testing.T, docker string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, name := range []string{"sh", "dirname"} {
+	for _, name := range append(more, "sh", "dirname") {
 		program, err := exec.LookPath(name)
 		if err != nil {
 			t.Skip(err)

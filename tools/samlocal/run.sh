@@ -3,6 +3,7 @@
 # a simulated Cloud Foundry inside (functions/api built with the tag `local`).
 #   run.sh                       serves HTTP on 127.0.0.1 (FERRY_SAM_PORT, 3000) until Ctrl-C
 #   run.sh events/catalog.json   sends this one event to a container of its own
+#   run.sh --check [EVENT]       only says what this machine lacks, which may be SAM
 # Nothing is pulled, deployed or asked of AWS, whatever credentials this user has.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -10,6 +11,11 @@ cd "$(dirname "$0")/../.."
 out=.cache/sam-local # never .aws-sam, or the next `sam deploy` would take the local build along
 sam=.cache/venv/bin/sam
 port=${FERRY_SAM_PORT:-3000}
+check=
+if [ "${1-}" = --check ]; then
+	check=yes
+	shift
+fi
 event=${1-}
 
 fail() {
@@ -21,7 +27,6 @@ fail() {
 unset AWS_PROFILE AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN AWS_CA_BUNDLE AWS_ENDPOINT_URL
 export AWS_CONFIG_FILE=/dev/null AWS_SHARED_CREDENTIALS_FILE=/dev/null AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0
 
-[ -x "$sam" ] || fail "SAM is missing: run 'make stand-in', which installs it into .cache/venv."
 [ -z "$event" ] || [ -f "$event" ] || fail "there is no file $event: name one of events/."
 command -v docker >/dev/null 2>&1 ||
 	fail "docker is missing: install it (Debian and Ubuntu: 'apt-get install docker.io'; elsewhere Docker Desktop)."
@@ -35,6 +40,8 @@ esac
 
 image=ferry-lambda-base:local # as samconfig.toml names it
 docker image inspect "$image" >/dev/null 2>&1 || tools/samlocal/base-image.sh "$image" "$architecture" || exit 1
+[ -z "$check" ] || exit 0
+[ -x "$sam" ] || fail "SAM is missing: run 'make stand-in', which installs it into .cache/venv."
 
 mkdir -p "$out"
 GOARCH=$goarch FERRY_BUILD_TAGS=local "$sam" build ApiFunction --config-env local --build-dir "$out/build" \
