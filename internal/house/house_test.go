@@ -98,7 +98,7 @@ func noInit(s source) []string {
 }
 
 // set by the linker, and never again: the one way to bring them in.
-var linked = []string{"cmd/ferry version", "cmd/ferry commit"}
+var linked = []string{"cmd/ferry version", "cmd/ferry commit", "internal/wire/functions build"}
 
 // noMutableState allows a package-level variable where nothing can change behind
 // a reader's back: sentinels of errors, compiled expressions, embedded files,

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"bytes"
 	"debug/buildinfo"
 	"debug/elf"
 	"os"
@@ -57,6 +58,11 @@ func inspect(t *testing.T, binary string, want elf.Machine) {
 	if found := holds(t, binary); found != nil {
 		t.Errorf("%s holds %q, which only sam-local needs", binary, found)
 	}
+	if described := gitDescribes(t); described != "" {
+		if text, err := os.ReadFile(binary); err != nil || !bytes.Contains(text, []byte(described)) {
+			t.Errorf("%s does not tell that it was made of %s (%v)", binary, described, err)
+		}
+	}
 	built, err := buildinfo.ReadFile(binary)
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +74,18 @@ func inspect(t *testing.T, binary string, want elf.Machine) {
 			}
 		}
 	}
+}
+
+// gitDescribes is what a build of this tree is called; empty without git.
+func gitDescribes(t *testing.T) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "git", "describe", "--tags", "--always", "--dirty")
+	command.Dir = root
+	out, err := command.Output()
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
 }
 
 func without(environment []string, names ...string) []string {

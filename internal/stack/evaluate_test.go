@@ -173,8 +173,7 @@ func TestATableThatWasRestored(t *testing.T) {
 			d := deploy(t, test.values)
 			for _, path := range []string{
 				"Globals.Function.Environment.Variables.FERRY_TABLE", "Outputs.TableName.Value",
-				"Resources.TableThrottlesAlarm.Properties.Metrics.1.MetricStat.Metric.Dimensions.0.Value",
-				"Resources.IndexThrottlesAlarm.Properties.Metrics.2.MetricStat.Metric.Dimensions.0.Value",
+				"Resources.TableThrottlesAlarm.Properties.Dimensions.0.Value", "Resources.IndexThrottlesAlarm.Properties.Dimensions.0.Value",
 			} {
 				if got := d.eval(d.stack.at(path).value); got != test.table {
 					t.Errorf("%s is %s, want %s", path, got, test.table)

@@ -3,7 +3,9 @@ package stack
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -26,12 +28,13 @@ func TestFirstAnswer(t *testing.T) {
 		t.Skip("builds a binary")
 	}
 	emulatorProgram(t)
-	binary, cloud := buildAPI(t, runtime.GOARCH), backdrop(t)
+	binary := buildAPI(t, runtime.GOARCH)
+	cloud, trusted := backdrop(t)
 	var first, warm []time.Duration
 	var peak, later []int
 	for range *runs {
 		dropCaches(t)
-		e := emulate(t, binary, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL="+cloud,
+		e := emulate(t, binary, "AWS_REGION=us-east-1", "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test", "AWS_ENDPOINT_URL="+cloud, "SSL_CERT_FILE="+trusted,
 			"FERRY_TABLE=t", "FERRY_STATE_MACHINE_ARN=arn:aws:states:us-east-1:123456789012:stateMachine:t", "FERRY_CONFIG_SECRET_ARN=ferry")
 		first = append(first, asked(t, e))
 		warm = append(warm, asked(t, e))
@@ -71,8 +74,9 @@ func dropCaches(t *testing.T) {
 }
 
 // backdrop answers for Secrets Manager and DynamoDB at once, so that the figures are the
-// function's own: a configuration, and the catalog that the first version stored.
-func backdrop(t *testing.T) string {
+// function's own: a configuration, and the catalog that the first version stored. It
+// speaks TLS, as AWS does, and returns the file with the certificate to trust.
+func backdrop(t *testing.T) (url, trusted string) {
 	t.Helper()
 	var items []json.RawMessage
 	if err := json.Unmarshal(readRoot(t, "internal/wire/functions/testdata/records/v1-create-accepted.json"), &items); err != nil {
@@ -84,19 +88,28 @@ func backdrop(t *testing.T) string {
 	}
 	const text = `{"clients": [{"name": "demo", "credentials": [{"username": "demo", "password": "demo"}], "cloud_foundry": ` +
 		`{"api": "http://127.0.0.1:9", "org": "demo", "client_id": "ferry", "client_secret": "ferry"}}]}`
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		switch r.Header.Get("X-Amz-Target") {
 		case "secretsmanager.GetSecretValue":
 			_, _ = fmt.Fprintf(w, `{"VersionId":"1","SecretString":%s}`, strconv.Quote(text))
 		case "DynamoDB_20120810.GetItem":
-			_, _ = fmt.Fprintf(w, `{"Item":%s}`, items[at])
+			answer := `{}` // the read that opens the way
+			if body, err := io.ReadAll(r.Body); err == nil && bytes.Contains(body, []byte("Y2F0YWxvZw==")) {
+				answer = fmt.Sprintf(`{"Item":%s}`, items[at])
+			}
+			_, _ = w.Write([]byte(answer))
 		default:
 			w.WriteHeader(http.StatusBadRequest)
 		}
 	}))
 	t.Cleanup(server.Close)
-	return server.URL
+	trusted = filepath.Join(t.TempDir(), "trusted.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if err := os.WriteFile(trusted, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL, trusted
 }
 
 // asked is how long the answer to one event took. The first one starts the function.

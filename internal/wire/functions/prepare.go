@@ -2,7 +2,6 @@ package functions
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -11,27 +10,12 @@ import (
 // seconds to start in, and begins anew when they are over.
 const initTime = 5 * time.Second
 
+// build is what the binary was made of, as git describes it; the Makefile sets it.
+var build = "dev"
+
 // announce says once in an environment's life what runs in it.
 func (c *core) announce(ctx context.Context) {
-	c.logger.InfoContext(ctx, "the function starts", "version", c.version, "commit", commit())
-}
-
-// commit is what the binary was built from; "none" outside of a repository.
-func commit() string {
-	built, _ := debug.ReadBuildInfo()
-	if built == nil {
-		return "none"
-	}
-	revision, changed := "none", ""
-	for _, s := range built.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "-dirty"
-		}
-	}
-	return revision + changed
+	c.logger.InfoContext(ctx, "the function starts", "version", c.version, "build", build)
 }
 
 // prepare reads, while the environment starts and has a whole CPU, what its first event

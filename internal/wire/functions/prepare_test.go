@@ -118,11 +118,11 @@ func TestTheVersionIsLoggedOnce(t *testing.T) {
 	}
 	n := 0
 	for line := range strings.Lines(log.String()) {
-		var said struct{ Msg, Version, Commit string }
+		var said struct{ Msg, Version, Build string }
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			t.Fatal(err)
 		}
-		if said.Msg == "the function starts" && said.Version == "1.2.3" && said.Commit != "" {
+		if said.Msg == "the function starts" && said.Version == "1.2.3" && said.Build == build {
 			n++
 		}
 	}
