@@ -103,7 +103,7 @@ func (s *stack) binds() []costed {
 		{name: "the same held bind again when it is done", do: bind(200, "held-"+bindingID, ""), want: "1 CF call, 2 GetItem, 1 PutItem refused"},
 		{name: "unbind, held until it is done", before: bind(201, "short-"+bindingID, ""), do: func() {
 			s.ask(200, "DELETE", key("short-"+bindingID)+"?"+ids, "")
-		}, want: "6 CF call, 7 GetItem, 4 PutItem, 1 StartExecution, 1 StopExecution"},
+		}, want: "5 CF call, 7 GetItem, 4 PutItem, 1 StartExecution, 1 StopExecution"},
 		{name: "unbind, asynchronous, accepted", do: unbind, want: "2 GetItem, 1 PutItem, 1 StartExecution"},
 		{name: "the same unbind again while it runs", do: unbind, want: "2 GetItem"},
 		{name: "unbind: first tick (DELETE)", do: s.heldTurn, want: "2 CF call, 2 GetItem, 2 PutItem"},
