@@ -16,7 +16,21 @@ import (
 // lambdaContext is what Lambda's runtime hands to a function with an event.
 func lambdaContext(ctx context.Context, request, trace string) context.Context {
 	ctx = lambdacontext.NewContext(ctx, &lambdacontext.LambdaContext{AwsRequestID: request})
-	return context.WithValue(ctx, traceKey, "Root="+trace+";Parent=53995c3f42cd8ad8;Sampled=1")
+	return traced{ctx, "Root=" + trace + ";Parent=53995c3f42cd8ad8;Sampled=1"}
+}
+
+// traced is a context with the header of a trace, under the key that Lambda's runtime
+// gives it.
+type traced struct {
+	context.Context
+	header string
+}
+
+func (c traced) Value(key any) any {
+	if key == traceKey {
+		return c.header
+	}
+	return c.Context.Value(key)
 }
 
 // TestEveryLineBearsItsEvent lets the three functions live through a life with its
