@@ -103,12 +103,12 @@ func (s *stack) binds() []costed {
 		{name: "the same held bind again when it is done", do: bind(200, "held-"+bindingID, ""), want: "1 CF call, 2 GetItem, 1 PutItem refused"},
 		{name: "unbind, held until it is done", before: bind(201, "short-"+bindingID, ""), do: func() {
 			s.ask(200, "DELETE", key("short-"+bindingID)+"?"+ids, "")
-		}, want: "5 CF call, 7 GetItem, 4 PutItem, 1 StartExecution, 1 StopExecution"},
+		}, want: "6 CF call, 7 GetItem, 4 PutItem, 1 StartExecution, 1 StopExecution"},
 		{name: "unbind, asynchronous, accepted", do: unbind, want: "2 GetItem, 1 PutItem, 1 StartExecution"},
 		{name: "the same unbind again while it runs", do: unbind, want: "2 GetItem"},
 		{name: "unbind: first tick (DELETE)", do: s.heldTurn, want: "2 CF call, 2 GetItem, 2 PutItem"},
 		{name: "unbind: a tick that changes nothing", do: s.turn, want: "1 CF call, 2 GetItem, 1 PutItem"},
-		{name: "unbind: last tick", do: s.lastTurn, want: "3 CF call, 2 GetItem, 1 PutItem"},
+		{name: "unbind: last tick", do: s.lastTurn, want: "4 CF call, 2 GetItem, 1 PutItem"},
 	}
 }
 
@@ -120,10 +120,10 @@ func (s *stack) deletes() []costed {
 		{name: "delete, accepted", do: remove(202), want: "1 GetItem, 1 PutItem, 1 StartExecution"},
 		{name: "the same delete again while it runs", do: remove(202), want: "1 GetItem"},
 		{name: "delete: first tick (one binding left)", do: s.turn, want: "1 CF call, 4 GetItem, 2 PutItem, 1 Query, 1 StartExecution"},
-		{name: "delete: the unbind that it began", do: s.branch, want: "5 CF call, 4 GetItem, 3 PutItem"},
+		{name: "delete: the unbind that it began", do: s.branch, want: "6 CF call, 4 GetItem, 3 PutItem"},
 		{name: "delete: next tick (DELETE)", do: s.heldTurn, want: "3 CF call, 1 GetItem, 2 PutItem, 1 Query"},
 		{name: "delete: a tick that changes nothing", do: s.turn, want: "1 CF call, 1 GetItem, 1 PutItem"},
-		{name: "delete: last tick", do: s.lastTurn, want: "3 CF call, 1 GetItem, 1 PutItem"},
+		{name: "delete: last tick", do: s.lastTurn, want: "4 CF call, 1 GetItem, 1 PutItem"},
 		{name: "poll of an instance that is gone", do: func() { s.ask(200, "GET", at(instanceID)+"/last_operation?operation=x", "") }, want: "1 GetItem"},
 		{name: "the same delete again when it is done (410)", do: remove(410), want: "1 GetItem, 1 PutItem"},
 	}
