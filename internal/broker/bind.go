@@ -40,21 +40,25 @@ func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
 // read first still counts: its platform may have given it up since (protocol.md 2.3).
 func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Decision, error) {
 	pause := newPause()
-	c := change{key: p.key, id: p.id, request: p.request, check: p.checkAndWait, apply: p.apply}
+	c := &change{key: p.key, id: p.id, request: p.request, check: p.checkAndWait, apply: p.apply}
 	// A rotation asks Cloud Foundry for parameters: only once it is known to be new.
 	c.creates = p.sketch.predecessorID == ""
 	for {
 		rec, d, err := b.run(ctx, c)
-		if c.first != nil && err != nil && ctx.Err() != nil {
+		switch {
+		case c.lost && d.Outcome == lifecycle.Superseded:
+			return rec, d, perhapsBegun()
+		case c.first != nil && err != nil && ctx.Err() != nil && !c.lost:
 			return rec, d, stillBusy() // nothing was claimed
-		}
-		if err != nil || d.Outcome != lifecycle.Hold {
+		case err != nil || d.Outcome != lifecycle.Hold:
 			return rec, d, err
 		}
 		if c.first == nil {
 			c.first = firstRead(rec)
 		}
-		if b.Sleep(ctx, pause.next()) != nil {
+		if err := b.Sleep(ctx, pause.next()); err != nil && c.lost {
+			return rec, d, outOfTime(err)
+		} else if err != nil {
 			return rec, d, stillBusy()
 		}
 	}
@@ -62,6 +66,12 @@ func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Deci
 
 func stillBusy() error {
 	return refuse(CodeConcurrency, "The service instance is still busy with another operation. Send the request again once that has ended.")
+}
+
+// perhapsBegun answers a bind whose claim got no answer and is not what is stored now.
+// It is no refusal, so that the platform cleans up (docs/protocol.md 2.3).
+func perhapsBegun() error {
+	return refuse(CodeOutOfTime, "The service binding was changed by another request at the same time. Delete it and create it again.")
 }
 
 // bind is one PUT of a binding on its way.
@@ -76,6 +86,8 @@ type bind struct {
 	instance   Record
 	// parameters go to Cloud Foundry: those of the request, or a predecessor's.
 	parameters json.RawMessage
+	// inherited is what a successor remembers of that.
+	inherited Inheritance
 }
 
 func (b *Broker) newBind(ctx context.Context, q BindRequest) (*bind, error) {
@@ -95,13 +107,20 @@ func (b *Broker) newBind(ctx context.Context, q BindRequest) (*bind, error) {
 			parameters: parameters, owner: purpose(q.Body), predecessorID: q.Body.PredecessorBindingID,
 		},
 	}
-	if parameters != nil {
-		p.parameters = q.Body.Parameters
-	}
+	p.parameters = p.own()
 	return p, nil
 }
 
-// request reads the instance each time: what the binding counts as depends on it.
+// own are the parameters of the request itself; nil for none.
+func (p *bind) own() json.RawMessage {
+	if p.sketch.parameters == nil {
+		return nil
+	}
+	return p.q.Body.Parameters
+}
+
+// request reads the instance each time, after the binding's own record and before the
+// claim: what the binding counts as depends on it (docs/protocol.md 7).
 func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, error) {
 	instance, err := p.b.read(ctx, p.key.Instance())
 	if err != nil {
@@ -137,7 +156,7 @@ func (p *bind) check(_ Record, d lifecycle.Decision) error {
 		return err
 	}
 	if p.sketch.predecessorID != "" {
-		if err := p.inherit(); err != nil {
+		if err := p.inherit(d.Outcome == lifecycle.Accepted); err != nil {
 			return err
 		}
 	}
@@ -177,7 +196,7 @@ func (p *bind) apply(rec *Record) error {
 	rec.Salt, rec.Attributes = salt, p.sketch.attributes(salt)
 	rec.Attributes.ServiceID = or(rec.Attributes.ServiceID, p.instance.Attributes.ServiceID)
 	rec.Attributes.PlanID = or(rec.Attributes.PlanID, p.instance.Attributes.PlanID)
-	rec.Target, rec.Parameters, rec.Context = nil, p.parameters, p.q.Body.Context
+	rec.Target, rec.Parameters, rec.Context, rec.Inherited = nil, p.parameters, p.q.Body.Context, p.inherited
 	p.q.sign(rec)
 	if plan, ok := p.instancePlan(); ok {
 		rec.Lifecycle.Operation.Deadline = p.b.deadline(plan)

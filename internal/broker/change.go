@@ -27,6 +27,12 @@ type change struct {
 	// creates says that the id is probably new, so that the request may begin with the
 	// claim itself (docs/protocol.md 2.1).
 	creates bool
+	// lost says that the answer to a claim of this change did not come: what became of
+	// it is not known, or was seen only later (docs/protocol.md 2.3).
+	lost bool
+	// spent says that nothing may be claimed any more: what the request read first is
+	// not known, since the answer to its first claim was lost (docs/protocol.md 2.1).
+	spent bool
 }
 
 // attempts bounds how often a request decides again after lost writes: each loss is
@@ -35,7 +41,7 @@ const attempts = 100
 
 // run takes the change through. It returns the record as stored after it, and the
 // decision. Nothing was written when it returns an error, as far as can be known.
-func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision, error) {
+func (b *Broker) run(ctx context.Context, c *change) (Record, lifecycle.Decision, error) {
 	rec, d, won, err := b.open(ctx, c)
 	if err != nil || won {
 		return rec, d, err
@@ -65,13 +71,14 @@ func (b *Broker) run(ctx context.Context, c change) (Record, lifecycle.Decision,
 // that needed no read. A claim that is refused brings the record that refused it,
 // which then is what the request read first. What the claim has to know must be at
 // hand: a duplicate is answered from the record, whoever cannot be reached.
-func (b *Broker) open(ctx context.Context, c change) (Record, lifecycle.Decision, bool, error) {
+func (b *Broker) open(ctx context.Context, c *change) (Record, lifecycle.Decision, bool, error) {
 	if c.creates && b.ClaimFirst && c.first == nil && b.Catalogs.Ready(c.key.Client) {
 		none := absent(c.key)
 		// What is refused to a new id need not be refused to one that exists.
 		if d, err := b.decide(ctx, c, none, nil); err == nil && d.Outcome == lifecycle.Accepted {
 			stored, won, err := b.claim(ctx, c, none, d)
 			if CodeOf(err) != CodeBadRequest { // too large for a new one
+				c.spent = c.lost
 				return stored, d, won, err
 			}
 		}
@@ -118,12 +125,12 @@ func late(cause error) error {
 	}
 }
 
-func (b *Broker) decide(ctx context.Context, c change, rec Record, first *lifecycle.First) (lifecycle.Decision, error) {
+func (b *Broker) decide(ctx context.Context, c *change, rec Record, first *lifecycle.First) (lifecycle.Decision, error) {
 	q, err := c.request(ctx, rec)
 	if err != nil {
 		return lifecycle.Decision{}, err
 	}
-	q.First = first
+	q.First, q.Spent = first, c.spent
 	q.Claim = lifecycle.Claim{ID: c.id, Now: b.Now(), Keep: b.Keep}
 	q.Claim.Deadline = q.Claim.Now.Add(b.Deadline)
 	q.Claim.Due = q.Claim.Now.Add(b.dueAfter(q))
@@ -135,8 +142,8 @@ func (b *Broker) decide(ctx context.Context, c change, rec Record, first *lifecy
 }
 
 // claim makes the one conditional write. Lost: it returns the record now stored
-// and false.
-func (b *Broker) claim(ctx context.Context, c change, rec Record, d lifecycle.Decision) (Record, bool, error) {
+// and false. It notes in c when the answer to the write was lost.
+func (b *Broker) claim(ctx context.Context, c *change, rec Record, d lifecycle.Decision) (Record, bool, error) {
 	next := rec
 	next.Lifecycle = d.Record
 	switch d.Outcome {
@@ -151,7 +158,8 @@ func (b *Broker) claim(ctx context.Context, c change, rec Record, d lifecycle.De
 	if err := ctx.Err(); err != nil {
 		return Record{}, false, late(err) // a claim is not sent after the request's own time
 	}
-	stored, won, err := b.put(ctx, next, rec.Revision)
+	stored, won, lost, err := b.write(ctx, next, rec.Revision)
+	c.lost = c.lost || lost
 	if errors.Is(err, ErrTooLarge) {
 		return Record{}, false, tooLarge(err)
 	}
@@ -178,24 +186,32 @@ func tooLarge(err error) error {
 // put writes the record under a new token. A write that was repeated below us, or
 // whose answer was lost, recognises its token in what is stored.
 func (b *Broker) put(ctx context.Context, next Record, revision int64) (Record, bool, error) {
+	stored, won, _, err := b.write(ctx, next, revision)
+	return stored, won, err
+}
+
+// write is put that also says whether the answer to the write was lost: the record
+// that it then returns was read afterwards.
+func (b *Broker) write(ctx context.Context, next Record, revision int64) (_ Record, won, lost bool, _ error) {
 	token, err := b.token()
 	if err != nil {
-		return Record{}, false, err
+		return Record{}, false, false, err
 	}
 	next.Token = token
 	stored, err := b.Store.Put(ctx, next, revision)
 	switch {
 	case err == nil:
-		return stored, true, nil
+		return stored, true, false, nil
 	case errors.Is(err, ErrConflict):
 		if stored.Revision == 0 {
 			stored = absent(next.Key)
 		}
-		return stored, stored.Token == token, nil
+		return stored, stored.Token == token, false, nil
 	case errors.Is(err, ErrTooLarge):
-		return Record{}, false, err
+		return Record{}, false, false, err
 	}
-	return b.verify(ctx, next, revision, err)
+	stored, won, err = b.verify(ctx, next, revision, err)
+	return stored, won, true, err
 }
 
 // verify looks whether a write happened whose answer was lost.

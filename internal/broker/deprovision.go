@@ -17,7 +17,7 @@ func (b *Broker) Deprovision(ctx context.Context, q DeleteRequest) (Result, erro
 	if err != nil {
 		return Result{}, err
 	}
-	rec, d, err := b.run(ctx, change{
+	rec, d, err := b.run(ctx, &change{
 		key: Key{Client: q.Client, InstanceID: q.InstanceID}, id: id,
 		request: func(context.Context, Record) (lifecycle.Request, error) {
 			return lifecycle.Request{Method: lifecycle.DELETE, Incomplete: q.AcceptsIncomplete}, nil

@@ -17,7 +17,7 @@ func heldBindGivenUp(r *rig) {
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.refused(r.unbind(), broker.CodeGone)
 	r.drive(created)
-	r.refused(held, broker.CodeOutOfTime)
+	r.refused(held, broker.CodeConcurrency)
 	if s := r.record(bindingKey()).Lifecycle.State; s.Living() {
 		r.t.Errorf("the binding that was reported gone is %q", s)
 	}
@@ -69,13 +69,15 @@ func staleTickOfFailedDelete(r *rig) {
 }
 
 // rotationOverLives: the predecessor belongs to an instance that vanished and was
-// made again since, with nobody to unbind it.
+// made again since, with nobody to unbind it, as in stores of before.
 func rotationOverLives(r *rig) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
+	old := r.record(bindingKey())
 	r.Cloud.Vanish("i")
 	r.drive(r.accepted(r.remove()))
 	r.ready()
+	r.store(old)
 	successor := r.Go("rotate", func(ctx context.Context) (any, error) {
 		q := bindOf(brokertest.PlanSmall)
 		q.BindingID, q.Body.PredecessorBindingID = "successor", "b"

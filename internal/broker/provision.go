@@ -18,7 +18,7 @@ func (b *Broker) Provision(ctx context.Context, q ProvisionRequest) (Result, err
 	if err != nil {
 		return Result{}, err
 	}
-	rec, d, err := b.run(ctx, change{
+	rec, d, err := b.run(ctx, &change{
 		key: p.key, id: p.id, request: p.request, check: p.check, apply: p.apply, creates: true,
 	})
 	if err != nil {

@@ -26,7 +26,10 @@ type Record struct {
 	// came, until Cloud Foundry accepted them. A store must not leave them
 	// recoverable once a write dropped them.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	Context    json.RawMessage `json:"context,omitempty"`
+	// Inherited says whether a binding has its parameters from its predecessor; they
+	// themselves are not kept.
+	Inherited Inheritance     `json:"inherited,omitempty"`
+	Context   json.RawMessage `json:"context,omitempty"`
 	// OriginatingIdentity is the header of the last accepted operation, as it came.
 	OriginatingIdentity string `json:"originating_identity,omitempty"`
 	// APIInfoLocation is that platform's X-Api-Info-Location, as it came.
@@ -35,6 +38,16 @@ type Record struct {
 	// Metadata are the backing broker's labels and attributes of an instance.
 	Metadata *osb.InstanceMetadata `json:"metadata,omitempty"`
 }
+
+// Inheritance is what a binding took over from its predecessor. It is empty for one
+// without a predecessor, and for successors of before this was recorded.
+type Inheritance string
+
+// What a successor can have taken over.
+const (
+	InheritedNothing    Inheritance = "nothing"
+	InheritedParameters Inheritance = "parameters"
+)
 
 // Attributes are what "same" compares, and what a call needs.
 type Attributes struct {

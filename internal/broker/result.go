@@ -38,7 +38,7 @@ func refusal(rec Record, o lifecycle.Outcome) error {
 	case lifecycle.Busy:
 		return refuse(CodeConcurrency, "Another operation on this %s is in progress. Wait until it has ended and send the request again.", what)
 	case lifecycle.Superseded:
-		return superseded(rec, what)
+		return superseded(what)
 	case lifecycle.Forbidden:
 		return refuse(CodeUnprocessable, "The %s cannot be changed, because its last operation failed: %s Delete it and create it again.", what, lastFailure(rec))
 	case lifecycle.AsyncRequired:
@@ -59,12 +59,9 @@ func conflict(rec Record, what string) error {
 	return refuse(CodeConflict, "A %s with this id exists already with other attributes. Use another id, or send the attributes that it was created with.", what)
 }
 
-// superseded: somebody else's operation came between reading and writing. A bind
-// answers as after a spent budget, so that the platform cleans up.
-func superseded(rec Record, what string) error {
-	if rec.Key.BindingID != "" {
-		return refuse(CodeOutOfTime, "The %s was changed by another request at the same time. Delete it and create it again.", what)
-	}
+// superseded: somebody else's operation came between reading and writing, and nothing
+// was claimed.
+func superseded(what string) error {
 	return refuse(CodeConcurrency, "The %s was changed by another request at the same time. Send the request again.", what)
 }
 

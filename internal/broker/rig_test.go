@@ -235,6 +235,14 @@ func (r *rig) record(key broker.Key) broker.Record {
 	return rec
 }
 
+// store puts a record there over whatever there is.
+func (r *rig) store(rec broker.Record) {
+	r.t.Helper()
+	if _, err := r.Store.Put(r.t.Context(), rec, r.record(rec.Key).Revision); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // called reports whether any actor made this call.
 func (r *rig) called(call string) bool {
 	return strings.Contains(strings.Join(r.Trace, "\n"), ": "+call+": ")

@@ -35,8 +35,8 @@ func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
 }
 
 // unbinding is the change that turns a binding to deleting.
-func (b *Broker) unbinding(key Key, id string, c Call, check func(lifecycle.Decision) error) change {
-	return change{
+func (b *Broker) unbinding(key Key, id string, c Call, check func(lifecycle.Decision) error) *change {
+	return &change{
 		key: key, id: id,
 		request: func(ctx context.Context, _ Record) (lifecycle.Request, error) {
 			instance, err := b.instanceView(ctx, key)

@@ -22,7 +22,7 @@ func (b *Broker) Update(ctx context.Context, q UpdateRequest) (Result, error) {
 		return Result{}, err
 	}
 	u := &update{b: b, ctx: ctx, q: q, parameters: parameters}
-	rec, d, err := b.run(ctx, change{
+	rec, d, err := b.run(ctx, &change{
 		key: Key{Client: q.Client, InstanceID: q.InstanceID}, id: id,
 		request: u.request, check: u.check, apply: u.apply,
 	})

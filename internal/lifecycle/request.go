@@ -31,6 +31,9 @@ type Request struct {
 	Claim    Claim
 	// First is the first read of a request whose write was lost; nil before that.
 	First *First
+	// Spent: what the request read first is not known, so it may claim nothing any more
+	// (protocol.md 2.1).
+	Spent bool
 }
 
 // Claim is what a new operation is made of, in case one is.
@@ -85,7 +88,10 @@ func request(r Record, q Request) (Decision, error) {
 // overtaken reports whether somebody else's operation or deletion came between the
 // request's first read and now. A DELETE may still claim then: its life is the same.
 func (q Request) overtaken(r Record) bool {
-	return q.First != nil && q.Method != DELETE && (r.Life != q.First.Life || r.Seq != q.First.Seq)
+	if q.Method == DELETE {
+		return false
+	}
+	return q.Spent || q.First != nil && (r.Life != q.First.Life || r.Seq != q.First.Seq)
 }
 
 // needsAsync says where a platform that does not speak async is turned away.
