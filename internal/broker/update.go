@@ -147,7 +147,7 @@ func (u *update) check(rec Record, d lifecycle.Decision) error {
 	if d.Outcome == lifecycle.AsyncRequired {
 		return nil
 	}
-	if err := u.checkMaintenance(rec); err != nil {
+	if err := u.checkMaintenance(rec, d); err != nil {
 		return err
 	}
 	if u.parameters == nil || d.Outcome == lifecycle.Exists {
@@ -159,14 +159,14 @@ func (u *update) check(rec Record, d lifecycle.Decision) error {
 	})
 }
 
-// checkMaintenance leaves the version alone that the instance has: a catalog that
-// moved on must not turn a duplicate into a conflict (osb-choices A3).
-func (u *update) checkMaintenance(rec Record) error {
-	m, a := u.q.Body.MaintenanceInfo, rec.Attributes
-	if m != nil && u.target.PlanID == a.PlanID && m.Version == a.MaintenanceVersion {
+// checkMaintenance wants the version of the catalog, also instead of the one that the
+// instance has. A PATCH that changes nothing is left alone: a catalog that moved on must
+// not turn a duplicate into a conflict.
+func (u *update) checkMaintenance(rec Record, d lifecycle.Decision) error {
+	if !d.Claimed && u.leadsTo(rec.Attributes, rec.Attributes) {
 		return nil
 	}
-	return checkMaintenance(m, u.plan)
+	return checkMaintenance(u.q.Body.MaintenanceInfo, u.plan)
 }
 
 // planUpdateable asks the plan that the instance has; one that left the catalog is
