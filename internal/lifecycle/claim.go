@@ -5,7 +5,7 @@ import "time"
 // claim makes the record of a new operation. Open calls stay: they may still take
 // effect whatever the record says.
 func claim(r Record, effective State, q Request) Record {
-	n := r.Clone()
+	n := r.Clone().withoutWords()
 	if r.State.Busy() {
 		result := supersededBy(r, q.Method)
 		if effective == Gone {
@@ -53,7 +53,7 @@ func (r *Record) inherit(last Record, effective State) {
 // bury notes a 410: life moves, so that a PUT that read "absent" before cannot
 // claim after the platform was told "gone" (protocol.md 2.4).
 func bury(r Record, c Claim) Record {
-	n := r.Clone()
+	n := r.Clone().withoutWords()
 	switch {
 	case r.State == Absent:
 		n.State, n.Seq = Ghost, c.Now.Unix()
@@ -75,7 +75,7 @@ func supersededBy(r Record, by Method) Finished {
 	if by != DELETE {
 		why = "It was superseded by a later request."
 	}
-	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why}
+	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why, Own: true}
 }
 
 // orphanResult is the result of a binding's operation whose instance is gone: an
@@ -83,9 +83,25 @@ func supersededBy(r Record, by Method) Finished {
 func orphanResult(r Record) Finished {
 	f := Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Succeeded: r.Operation.Verb == Delete}
 	if !f.Succeeded {
-		f.Description = instanceGone
+		f.Description, f.Own = instanceGone, true
 	}
 	return f
+}
+
+// forgotten stands for a reason that is not kept any more.
+const forgotten = "It failed. The reason is not kept any more, since another operation has begun after it."
+
+// withoutWords drops what others said of operations that are over: a backing broker may
+// quote parameters. The description of the latest one is needed until the next begins. It
+// changes r in place, which is the caller's own copy.
+func (r Record) withoutWords() Record {
+	for i, f := range r.Finished {
+		if f.Description != "" && !f.Own {
+			r.Finished[i].Description, r.Finished[i].Own = forgotten, true
+		}
+	}
+	r.Operation.Refused, r.Operation.Trouble, r.Operation.Unheard = "", "", ""
+	return r
 }
 
 // finish appends a result, forgetting the oldest beyond the limit.

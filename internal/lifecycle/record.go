@@ -130,6 +130,12 @@ type Operation struct {
 	// Resumes how often it did.
 	Resumed time.Time `json:"resumed,omitzero"`
 	Resumes int       `json:"resumes,omitempty"`
+	// Reread: the plan was refused and found in the marketplace, read again; one more try
+	// with it was granted.
+	Reread bool `json:"reread,omitempty"`
+	// Unbound: when the DELETE was sent, no binding was left that could outlive the
+	// instance in the store.
+	Unbound bool `json:"unbound,omitempty"`
 	// Cleanup is the removal of a leftover that a create (bind) found or left.
 	Cleanup Cleanup   `json:"cleanup,omitzero"`
 	Lease   Lease     `json:"lease,omitzero"`
@@ -162,12 +168,15 @@ type OpenCall struct {
 
 // Finished is the result of an operation that ended or was superseded.
 type Finished struct {
-	ID          string    `json:"id"`
-	Verb        Verb      `json:"verb"`
-	Succeeded   bool      `json:"succeeded"`
-	Description string    `json:"description,omitempty"`
-	Code        string    `json:"code,omitempty"`
-	Ended       time.Time `json:"ended"`
+	ID          string `json:"id"`
+	Verb        Verb   `json:"verb"`
+	Succeeded   bool   `json:"succeeded"`
+	Description string `json:"description,omitempty"`
+	// Own says that Description is this broker's own sentence. All others may quote what
+	// a backing broker said, and are dropped when the next operation begins.
+	Own   bool      `json:"own,omitempty"`
+	Code  string    `json:"code,omitempty"`
+	Ended time.Time `json:"ended"`
 	// Unusable: the instance of a failed update works no more. Final: the same
 	// update would fail again.
 	Unusable bool `json:"unusable,omitempty"`

@@ -1,0 +1,163 @@
+package broker_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
+)
+
+// marked is a secret that a backing broker quotes.
+const marked = "hunter2-secret"
+
+// logs collects what the broker logs, at every level.
+func (r *rig) logs() *bytes.Buffer {
+	var log bytes.Buffer
+	r.Broker.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return &log
+}
+
+// stored is the whole store as text.
+func (r *rig) stored() string {
+	r.t.Helper()
+	text, err := json.Marshal(r.Store.All())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// quoting refuses every POST of an instance and of a key, and every PATCH, in words that
+// quote what was sent.
+type quoting struct{ broker.Backend }
+
+func refusal() (broker.Answer, error) {
+	return broker.Answer{
+		Reply: lifecycle.ReplyRefused, BrokersWord: true, Description: "the password " + marked + " is too weak",
+	}, errors.New("422")
+}
+
+func (quoting) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer, error) {
+	return refusal()
+}
+
+func (quoting) UpdateInstance(context.Context, string, broker.InstanceCall) (broker.Answer, error) {
+	return refusal()
+}
+
+func (quoting) CreateKey(context.Context, broker.KeyCall) (broker.Answer, error) { return refusal() }
+
+// TestWordsThatQuoteParameters [law 9]: a poll tells them while the operation is the
+// latest; they are in no log, and when the next one begins they leave the store.
+func TestWordsThatQuoteParameters(t *testing.T) {
+	t.Parallel()
+	refuses := func(r *rig) { r.Broker.Backends[brokertest.Client] = quoting{r.Cloud} }
+	fails := func(r *rig, op string) string {
+		r.step(op)
+		r.failJob(brokertest.Rejected("the password " + marked + " is too weak"))
+		r.drive(op)
+		return op
+	}
+	for name, test := range map[string]struct {
+		given func(*rig) string // the operation that fails
+		next  func(*rig)        // what begins after it
+	}{
+		"a create whose job failed, then DELETE": {func(r *rig) string { return fails(r, r.accepted(r.put())) }, func(r *rig) { r.drive(r.accepted(r.remove())) }},
+		"a create whose job failed, then PUT":    {func(r *rig) string { return fails(r, r.accepted(r.put())) }, func(r *rig) { r.accepted(r.put()) }},
+		"a create that was refused, then DELETE": {func(r *rig) string { refuses(r); op := r.accepted(r.put()); r.drive(op); return op }, func(r *rig) { r.drive(r.accepted(r.remove())) }},
+		"an update whose job failed, then PATCH": {func(r *rig) string { r.ready(); return fails(r, r.accepted(r.patch(brokertest.PlanLarge))) }, func(r *rig) { r.accepted(r.patch(brokertest.PlanLarge)) }},
+		"an update that was refused, then DELETE": {func(r *rig) string {
+			r.ready()
+			refuses(r)
+			op := r.accepted(r.patch(brokertest.PlanLarge))
+			r.drive(op)
+			return op
+		}, func(r *rig) { r.accepted(r.remove()) }},
+		"a delete that failed, then DELETE":    {func(r *rig) string { r.ready(); return fails(r, r.accepted(r.remove())) }, func(r *rig) { r.accepted(r.remove()) }},
+		"a bind that was refused, then unbind": {func(r *rig) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *rig) { r.drive(r.accepted(r.unbind())) }},
+		"a bind that was refused, an orphan now": {func(r *rig) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *rig) {
+			old := r.record(bindingKey())
+			r.drive(r.accepted(r.remove()))
+			r.store(old)
+			r.refused(r.unbind(), broker.CodeGone)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			log := r.logs()
+			op := test.given(r)
+			p, err := r.polled(op)
+			if err != nil || p.State != osb.Failed || !strings.Contains(p.Description, marked) {
+				t.Errorf("poll = %+v, %v; want the backing broker's words", p, err)
+			}
+			test.next(r)
+			if text := r.stored(); strings.Contains(text, marked) {
+				t.Errorf("the store: %s", text)
+			}
+			if p, err := r.polled(op); err == nil && p.State == osb.Failed && p.Description == "" {
+				t.Error("a poll of the old operation gets no description")
+			}
+			if text := log.String(); strings.Contains(text, marked) || !strings.Contains(text, "operation ended") {
+				t.Errorf("the log:\n%s", text)
+			}
+		})
+	}
+}
+
+// TestOwnWordsStay: what this broker itself said of an operation holds nothing secret.
+func TestOwnWordsStay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	op := r.accepted(r.put())
+	r.drive(r.accepted(r.remove()))
+	r.ready()
+	if p, err := r.polled(op); err != nil || !strings.Contains(p.Description, "cancelled") {
+		t.Errorf("poll of a cancelled create = %+v, %v", p, err)
+	}
+}
+
+// TestACancelledOperationKeepsNoParameters [law 9]: they are needed no more from the
+// moment of the DELETE, which may have to wait.
+func TestACancelledOperationKeepsNoParameters(t *testing.T) {
+	t.Parallel()
+	secret := json.RawMessage(`{"password": "` + marked + `"}`)
+	for name, cancelled := range map[string]func(*rig){
+		"a create": func(r *rig) {
+			r.accepted(r.Go("PUT", putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = secret }).on(r)))
+		},
+		"an update": func(r *rig) {
+			r.ready()
+			r.accepted(r.Go("PATCH", patchOf(func(q *broker.UpdateRequest) { q.Body.Parameters = secret }).on(r)))
+		},
+		"a bind": func(r *rig) {
+			r.ready()
+			r.accepted(r.Go("bind", bindWith(func(q *broker.BindRequest) { q.Body.Parameters = secret }).on(r)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			cancelled(r)
+			if !strings.Contains(r.stored(), marked) {
+				t.Fatal("the parameters are not there in the first place")
+			}
+			if name == "a bind" {
+				r.accepted(r.unbind())
+			} else {
+				r.accepted(r.remove())
+			}
+			if text := r.stored(); strings.Contains(text, marked) {
+				t.Errorf("the store: %s", text)
+			}
+		})
+	}
+}
