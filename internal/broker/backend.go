@@ -158,7 +158,9 @@ type Reader interface {
 	// cannot be handed on; any other error means: not now.
 	KeyDetails(ctx context.Context, guid string) (KeyDetails, error)
 	// InstanceParameters and KeyParameters return what the backing broker says now,
-	// ErrNotRetrievable where it cannot be asked, or ErrBusy while an operation runs.
+	// ErrNotRetrievable where it cannot be asked, ErrBusy while an operation runs, or
+	// ErrNotFound when Cloud Foundry does not know the resource, which nothing has
+	// confirmed. Any other error means that they are not told now.
 	InstanceParameters(ctx context.Context, guid string) (json.RawMessage, error)
 	KeyParameters(ctx context.Context, guid string) (json.RawMessage, error)
 	// Marketplace returns the offerings and plans that the client's org sees.

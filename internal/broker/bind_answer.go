@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -56,13 +57,34 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 	for {
 		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID)
 		if err == nil {
-			return details, nil
+			return details, usable(details)
 		}
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrCredentials) {
+			return KeyDetails{}, unusable(err)
+		}
+		if errors.Is(err, ErrNotFound) && b.inPlace(ctx, rec) {
 			return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
 		}
 		if b.Sleep(ctx, pause.next()) != nil {
 			return KeyDetails{}, &Error{Code: CodeOutOfTime, Cause: err, Description: "Cloud Foundry did not hand out the credentials in time. Send the request again."}
 		}
+	}
+}
+
+// usable refuses credentials that are no object, which OSB does not know and another
+// try does not change. A binding may have none at all: log drains and volumes do.
+func usable(d KeyDetails) error {
+	raw := bytes.TrimSpace(d.Credentials)
+	if len(raw) == 0 || raw[0] == '{' || string(raw) == "null" {
+		return nil
+	}
+	return unusable(ErrCredentials)
+}
+
+func unusable(cause error) error {
+	return &Error{
+		Code: CodeBackend, Cause: cause,
+		Description: "The credentials that the backing broker gave are not a JSON object, so they cannot be handed on. " +
+			"Delete the service binding, and ask the operator of the service.",
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // FetchInstance answers GET /v2/service_instances/:instance_id (OSB "Fetching a
-// Service Instance"). The parameters come from the backing broker where it can be
-// asked.
+// Service Instance"), from the record. The parameters come from the backing broker and
+// are left out where it does not tell them. One call tells them, and that the instance
+// is not there any more; a second one confirms that.
 //
 // Errors are *Error: CodeNotFound, CodeConcurrency, CodeUnavailable.
 func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBody, error) {
@@ -29,7 +31,7 @@ func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBod
 	if err := BeginWaiting(ctx); err != nil {
 		return InstanceBody{}, err
 	}
-	parameters, err := b.parametersOf(ctx, rec, Backend.InstanceParameters)
+	parameters, err := b.instanceParameters(ctx, rec)
 	if err != nil {
 		return InstanceBody{}, err
 	}
@@ -55,7 +57,11 @@ func readable(rec Record) error {
 // FetchBinding answers GET …/service_bindings/:binding_id (OSB "Fetching a Service
 // Binding").
 //
-// Errors are *Error: CodeNotFound, CodeUnavailable.
+// The credentials are the binding; the parameters are left out where the backing
+// broker does not tell them.
+//
+// Errors are *Error: CodeNotFound, CodeBackend (the credentials are none that a platform
+// can use), CodeUnavailable.
 func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody, error) {
 	key := Key(q)
 	rec, err := b.read(ctx, key)
@@ -80,8 +86,8 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 	if err != nil {
 		return BindingBody{}, fetchError(err)
 	}
-	parameters, err := b.parametersOf(ctx, rec, Backend.KeyParameters)
-	return BindingBody{KeyDetails: details, Parameters: parameters}, err
+	parameters, _ := b.parametersOf(ctx, rec, Backend.KeyParameters)
+	return BindingBody{KeyDetails: details, Parameters: parameters}, nil
 }
 
 func fetchable(binding, instance Record) bool {
@@ -91,10 +97,29 @@ func fetchable(binding, instance Record) bool {
 // fetchError: a key that vanished is not found, one that cannot be read now is for
 // the platform to try again.
 func fetchError(err error) error {
-	if errors.Is(err, ErrNotFound) {
+	switch {
+	case CodeOf(err) != CodeBackend:
+		return cannotReach(err)
+	case errors.Is(err, ErrNotFound):
 		return refuse(CodeNotFound, "The service binding does not exist any more in Cloud Foundry. Delete it and create it again.")
+	default:
+		return err
 	}
-	return cannotReach(err)
+}
+
+// inPlace reports whether the client still points at the Cloud Foundry and the org that
+// the record was made in: what is absent elsewhere is not gone.
+func (b *Broker) inPlace(ctx context.Context, rec Record) bool {
+	was := rec.Lifecycle.Place
+	if was == (Place{}) {
+		return true
+	}
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return false
+	}
+	now, err := backend.Place(ctx)
+	return err == nil && now == was
 }
 
 func cannotReach(err error) error {
@@ -104,21 +129,41 @@ func cannotReach(err error) error {
 	}
 }
 
-// parametersOf asks the backing broker; nil where it cannot be asked.
+// instanceParameters are nil where the backing broker does not tell them. An instance
+// that Cloud Foundry says is not there, twice, is not found, as its bindings are not.
+func (b *Broker) instanceParameters(ctx context.Context, rec Record) (json.RawMessage, error) {
+	parameters, err := b.parametersOf(ctx, rec, Backend.InstanceParameters)
+	switch {
+	case errors.Is(err, ErrBusy):
+		return nil, refusal(rec, lifecycle.Busy)
+	case errors.Is(err, ErrNotFound) && b.vanished(ctx, rec):
+		return nil, refuse(CodeNotFound, "The service instance does not exist any more in Cloud Foundry. Delete it and create it again.")
+	default:
+		return parameters, nil
+	}
+}
+
+// vanished asks once more for an instance that was answered with "no such resource".
+// Not to know is not to know of an absence.
+func (b *Broker) vanished(ctx context.Context, rec Record) bool {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return false
+	}
+	look, err := backend.FindInstance(ctx, rec.Lifecycle.CFGUID)
+	return err == nil && len(look.Rows) == 0 && b.inPlace(ctx, rec)
+}
+
+// parametersOf asks the backing broker. That it does not tell them is said in the log,
+// but not why: its words may quote what was sent.
 func (b *Broker) parametersOf(ctx context.Context, rec Record, ask func(Backend, context.Context, string) (json.RawMessage, error)) (json.RawMessage, error) {
 	backend, err := b.backend(rec.Key.Client)
 	if err != nil {
 		return nil, err
 	}
 	parameters, err := ask(backend, ctx, rec.Lifecycle.CFGUID)
-	if errors.Is(err, ErrNotRetrievable) || errors.Is(err, ErrNotFound) {
-		return nil, nil
+	if err != nil && !errors.Is(err, ErrNotRetrievable) && ctx.Err() == nil {
+		b.Logger.LogAttrs(ctx, slog.LevelInfo, "the parameters are not told, and left out", keyAttrs(rec.Key)...)
 	}
-	if errors.Is(err, ErrBusy) {
-		return nil, refusal(rec, lifecycle.Busy)
-	}
-	if err != nil {
-		return nil, cannotReach(err)
-	}
-	return parameters, nil
+	return parameters, err
 }

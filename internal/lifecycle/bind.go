@@ -10,7 +10,11 @@ func tickBind(r Record, t Tick) Decision {
 		if r.HasOpen(Create, t.Read) && !Orphaned(r, *t.Instance) {
 			return wait(r, t)
 		}
-		return fail(r, t, instanceGone, "")
+		d := fail(r, t, instanceGone, "")
+		if Orphaned(r, *t.Instance) || r.Operation.Calls == 0 {
+			d.Record.ExpiresAt = t.Now.Add(t.Keep) // nobody has to unbind it
+		}
+		return d
 	}
 	if r.InstanceGUID == "" {
 		if t.Instance.CFGUID == "" {

@@ -16,16 +16,31 @@ func tickDelete(r Record, t Tick) Decision {
 		return wait(r, t)
 	case len(rows.ours) == 0 && rows.unknown > 0:
 		return failSettled(r, t, unknownRow(r.Kind), "")
-	case len(rows.ours) == 0:
+	case len(rows.ours) == 0 && (r.Operation.Unbound || t.over || !t.fresh()):
 		return gone(r, t)
 	}
 	if !t.BindingsKnown {
 		return need(r, Effect{Do: ListBindings})
 	}
-	if d, wait := bindingsFirst(r, t); wait {
+	if d, wait := bindingsFirst(r, t, len(rows.ours) == 0); wait {
 		return d
 	}
-	return removeRows(r, t, rows.ours)
+	if len(rows.ours) == 0 {
+		return gone(r, t)
+	}
+	d := removeRows(r, t, rows.ours)
+	if d.Effect.Do == Remove {
+		d.Record.Operation.Unbound = !r.hasBindings(t)
+	}
+	return d
+}
+
+// hasBindings reports whether the store still has a binding of this incarnation that
+// counts as there.
+func (r Record) hasBindings(t Tick) bool {
+	return slices.ContainsFunc(t.Bindings, func(b BindingView) bool {
+		return b.InstanceCreateOp == r.CreateOp.ID && b.State.Living()
+	})
 }
 
 // jobFirst asks the job of this operation's DELETE and saves the look-up while it
@@ -45,8 +60,10 @@ func jobFirst(r Record, t Tick) (Decision, bool) {
 }
 
 // bindingsFirst makes sure that the bindings of this incarnation are gone before
-// the instance is.
-func bindingsFirst(r Record, t Tick) (Decision, bool) {
+// the instance is. Where the instance has gone already, by somebody else's hand or with
+// a binding whose unbind failed, they are unbound all the same, so that their records
+// end and expire.
+func bindingsFirst(r Record, t Tick, vanished bool) (Decision, bool) {
 	var living []string
 	waiting, trouble := false, ""
 	for _, b := range t.Bindings {
@@ -62,6 +79,9 @@ func bindingsFirst(r Record, t Tick) (Decision, bool) {
 				trouble = bindingTrouble(b)
 			}
 		case DeleteFailed:
+			if vanished {
+				living = append(living, b.ID)
+			}
 			waiting = waiting || b.OpenPost // else Cloud Foundry removes the key with the instance
 		default: // gone, or never there
 		}

@@ -59,7 +59,9 @@ func impatient(verb lc.Verb) next {
 			if t.Look != nil {
 				t.Look = &lc.Look{Began: t.Read, Rows: t.Look.Rows}
 			}
-			if d, err := lc.Next(r, t); d.Ended != nil && d.Ended.Succeeded == (verb == lc.Delete) && t.Now.Before(r.Operation.Deadline) {
+			d, err := lc.Next(r, t)
+			ends := d.Ended != nil && d.Ended.Succeeded == (verb == lc.Delete) && t.Now.Before(r.Operation.Deadline)
+			if ends || d.Effect.Do == lc.ListBindings {
 				return d, err
 			}
 		}

@@ -1,0 +1,311 @@
+package broker_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+func (r *rig) fetchInstance() (broker.InstanceBody, error) {
+	return r.Broker.FetchInstance(r.t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+}
+
+func (r *rig) fetchBinding() (broker.BindingBody, error) {
+	return r.Broker.FetchBinding(r.t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
+}
+
+// TestFetchWithoutParameters [FB-09, FI-10, FB-02, FB-06]: the parameters are a part that
+// may be missing, whatever the reason; the credentials are at hand.
+func TestFetchWithoutParameters(t *testing.T) {
+	t.Parallel()
+	for name, cloud := range map[string]mute{
+		"the backing broker refuses":  {err: errors.New("502: " + marked)},
+		"nobody answers":              {err: context.DeadlineExceeded},
+		"they are not offered":        {err: broker.ErrNotRetrievable},
+		"not found, and yet it lives": {err: broker.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			log := r.logs()
+			r.ready()
+			r.bound()
+			cloud.Backend = r.Cloud
+			r.Broker.Backends[brokertest.Client] = cloud
+			binding, err := r.fetchBinding()
+			if err != nil || len(binding.Parameters) != 0 || !strings.Contains(string(binding.Credentials), brokertest.SecretOf("")) {
+				t.Errorf("binding = %+v, %v; want credentials without parameters", binding, err)
+			}
+			instance, err := r.fetchInstance()
+			if err != nil || len(instance.Parameters) != 0 || instance.PlanID != brokertest.PlanID(brokertest.PlanSmall) {
+				t.Errorf("instance = %+v, %v; want it without parameters", instance, err)
+			}
+			if text := log.String(); strings.Contains(text, marked) || strings.Contains(text, "level=WARN") {
+				t.Errorf("the log:\n%s", text)
+			}
+		})
+	}
+}
+
+// detailed is a Cloud Foundry that tells these details of every key.
+type detailed struct {
+	broker.Backend
+	details broker.KeyDetails
+	err     error
+	asked   *int
+}
+
+func (d detailed) KeyDetails(context.Context, string) (broker.KeyDetails, error) {
+	*d.asked++
+	return d.details, d.err
+}
+
+// TestBindingsWithoutCredentials [BIND-25, BIND-28, FB-07]: volumes and log drains may
+// have none, and what there is else is handed on.
+func TestBindingsWithoutCredentials(t *testing.T) {
+	t.Parallel()
+	for name, credentials := range map[string]string{"absent": "", "null": "null", "an empty object": "{}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			r.ready()
+			want := broker.KeyDetails{
+				Credentials: json.RawMessage(credentials), SyslogDrainURL: "syslog://drain",
+				VolumeMounts: json.RawMessage(`[{"driver":"nfs"}]`), Endpoints: json.RawMessage(`[{"host":"h"}]`),
+			}
+			asked := 0
+			r.Broker.Backends[brokertest.Client] = detailed{Backend: r.Cloud, details: want, asked: &asked}
+			made, err := bindWith(sync).send(r)
+			if err != nil || made.Outcome != broker.OutcomeCreated {
+				t.Fatalf("bind = %+v, %v", made, err)
+			}
+			again, err := bindWith(sync).send(r)
+			if err != nil || again.Outcome != broker.OutcomeExists {
+				t.Fatalf("bind again = %+v, %v", again, err)
+			}
+			fetched, err := r.fetchBinding()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, got := range map[string]broker.KeyDetails{"made": made.Binding.KeyDetails, "again": again.Binding.KeyDetails, "fetched": fetched.KeyDetails} {
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestCredentialsThatAreNone: a list or a text cannot be handed on, and trying again
+// does not help; the answer says so at once.
+func TestCredentialsThatAreNone(t *testing.T) {
+	t.Parallel()
+	for name, cloud := range map[string]detailed{
+		"a list":                  {details: broker.KeyDetails{Credentials: json.RawMessage(`["` + marked + `"]`)}},
+		"a text":                  {details: broker.KeyDetails{Credentials: json.RawMessage(`"` + marked + `"`)}},
+		"the backend says so too": {err: broker.ErrCredentials},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			r.ready()
+			asked := 0
+			cloud.Backend, cloud.asked = r.Cloud, &asked
+			r.Broker.Backends[brokertest.Client] = cloud
+			answers := map[string]error{}
+			_, answers["bind"] = bindWith(sync).send(r)
+			_, answers["bind again"] = bindWith(sync).send(r)
+			_, answers["fetch"] = r.fetchBinding()
+			for what, err := range answers {
+				if broker.CodeOf(err) != broker.CodeBackend || !strings.Contains(err.Error(), "not a JSON object") || strings.Contains(err.Error(), marked) {
+					t.Errorf("%s: %v; want the reason, without the credentials", what, err)
+				}
+			}
+			if asked != 3 {
+				t.Errorf("%d reads of the details for 3 requests", asked)
+			}
+		})
+	}
+}
+
+// TestWhatVanishedIsNotFound [FI-06, FB-05]: instance and binding agree about what is gone
+// in Cloud Foundry. What nobody confirms is not gone.
+func TestWhatVanishedIsNotFound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		cloud func(*rig) broker.Backend
+		want  string
+	}{
+		"confirmed":                      {func(r *rig) broker.Backend { return r.Cloud }, "NotFound"},
+		"a look-up that is not answered": {func(r *rig) broker.Backend { return blindLook{r.Cloud} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, quick())
+			r.ready()
+			r.Cloud.Vanish("i")
+			r.Broker.Backends[brokertest.Client] = test.cloud(r)
+			before := r.dump()
+			_, err := r.fetchInstance()
+			if got := codeOrNone(err); got != test.want {
+				t.Errorf("GET of the instance: %q (%v), want %q", got, err, test.want)
+			}
+			r.unchanged(before)
+		})
+	}
+}
+
+func codeOrNone(err error) string {
+	if err == nil {
+		return ""
+	}
+	return string(broker.CodeOf(err))
+}
+
+// blindLook is a Cloud Foundry in which a look-up says nothing.
+type blindLook struct{ broker.Backend }
+
+func (blindLook) FindInstance(context.Context, string) (broker.Look, error) {
+	return broker.Look{}, errors.New("not in sight")
+}
+
+// TestAbsentElsewhereIsNotGone [13.7]: the client was pointed at another org since.
+func TestAbsentElsewhereIsNotGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, quick())
+	r.ready()
+	r.bound()
+	for _, key := range []broker.Key{instanceKey(), bindingKey()} {
+		rec := r.record(key)
+		rec.Lifecycle.Place = r.place()
+		r.store(rec)
+	}
+	r.Broker.Backends[brokertest.Client] = brokertest.NewFakeCloud(brokertest.CloudOptions{
+		Now: r.Now, Place: broker.Place{API: "https://elsewhere.example", OrgGUID: "org"},
+	})
+	if _, err := r.fetchInstance(); err != nil {
+		t.Errorf("GET of the instance: %v, want what the record says", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Broker.Sleep = func(context.Context, time.Duration) error { cancel(); return ctx.Err() }
+	if _, err := r.fetchBinding(); broker.CodeOf(err) != broker.CodeUnavailable {
+		t.Errorf("GET of the binding: %v, want it unavailable", err)
+	}
+	if _, err := bindWith(sync)(ctx, r.Broker); broker.CodeOf(err) == broker.CodeBackend {
+		t.Errorf("the duplicate of a bind: %v, want no word of what is absent elsewhere", err)
+	}
+}
+
+// TestTheOtherVerbsOnWhatVanished is the row of docs/osb-choices.md: they answer from the
+// record, and their operations end with the reason.
+func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
+	t.Parallel()
+	vanished := func(t *testing.T) *rig {
+		r := newRig(t, quick())
+		r.ready()
+		r.bound()
+		r.Cloud.Vanish("i")
+		return r
+	}
+	t.Run("PUT same", func(t *testing.T) {
+		t.Parallel()
+		if got := vanished(t).outcome(putOf(same)); got != "exists" {
+			t.Errorf("%s, want it to exist", got)
+		}
+	})
+	t.Run("PATCH", func(t *testing.T) {
+		t.Parallel()
+		r := vanished(t)
+		op := r.accepted(r.patch(brokertest.PlanLarge))
+		r.drive(op)
+		if p, err := r.polled(op); err != nil || p.InstanceUsable == nil || p.UpdateRepeatable == nil {
+			t.Errorf("%+v, %v; want it failed, the instance unusable", p, err)
+		}
+	})
+	t.Run("a new bind", func(t *testing.T) {
+		t.Parallel()
+		r := vanished(t)
+		if got := r.outcome(bindWith(func(q *broker.BindRequest) { sync(q); q.BindingID = "new" })); got != string(broker.CodeBackend) {
+			t.Errorf("%s, want the refusal of Cloud Foundry", got)
+		}
+	})
+	t.Run("a bind again", func(t *testing.T) {
+		t.Parallel()
+		if got := vanished(t).outcome(bindWith(sync)); got != string(broker.CodeBackend) {
+			t.Errorf("%s, want to hear that the credentials do not exist", got)
+		}
+	})
+	t.Run("DELETE", func(t *testing.T) {
+		t.Parallel()
+		r := vanished(t)
+		r.drive(r.accepted(r.remove()))
+		if s := r.record(instanceKey()).Lifecycle.State; s != lifecycle.Gone {
+			t.Errorf("the instance is %q", s)
+		}
+	})
+}
+
+// TestBindingsOfWhatIsGoneExpire [8]: the records of bindings do not outlive their
+// instance for ever, however they came to be left.
+func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string]func(*rig){
+		"of an instance that vanished": func(r *rig) {
+			r.drive(r.accepted(r.bind()))
+			r.Cloud.Vanish("i")
+			r.drive(r.accepted(r.remove()))
+		},
+		"whose unbind had failed": func(r *rig) {
+			r.drive(r.accepted(r.bind()))
+			r.failed(r.accepted(r.unbind()))
+			r.drive(r.accepted(r.remove()))
+		},
+		"claimed while it was being deleted": func(r *rig) {
+			late := r.Reach(r.bind(), "Put")
+			gone := r.accepted(r.remove())
+			r.step(gone)
+			op := r.accepted(late)
+			r.drive(op)
+			r.drive(gone)
+		},
+		"claimed when it was gone": func(r *rig) {
+			late := r.Reach(r.bind(), "Put")
+			r.drive(r.accepted(r.remove()))
+			r.drive(r.accepted(late))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, brokertest.ScheduleOptions{})
+			r.ready()
+			given(r)
+			r.left(0)
+			if _, err := r.Store.Get(t.Context(), bindingKey()); err != nil {
+				t.Errorf("the binding is forgotten at once: %v; its polls need it", err)
+			}
+			r.Advance(193 * time.Hour)
+			if all := r.Store.All(); len(all) != 0 {
+				t.Errorf("eight days later the store holds %s of %v", all[0].Lifecycle.State, all[0].Key)
+			}
+		})
+	}
+}
+
+// place is where the rig's cloud says that it is.
+func (r *rig) place() broker.Place {
+	r.t.Helper()
+	place, err := r.Cloud.Place(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return place
+}
