@@ -59,13 +59,19 @@ func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answ
 	}
 }
 
-// reread turns a refusal of a plan's GUID into "try again" when the marketplace has
-// another one by now: a backing broker that is registered again gets new GUIDs.
+// reread turns a refusal of a plan's GUID into "try again" when the marketplace, read
+// again, has another one: a backing broker that is registered again gets new GUIDs. The
+// same one is tried once more: the plan may have been hidden for a moment.
 func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used string, answer Answer) Answer {
 	if !answer.StalePlan || b.Refresh == nil {
 		return answer
 	}
-	if err := b.Refresh(ctx, rec.Key.Client); err != nil || b.planGUID(ctx, rec.Key.Client, a) != used {
+	if err := b.Refresh(ctx, rec.Key.Client); err != nil {
+		answer.Reply, answer.StalePlan = lifecycle.ReplyBusy, false // it is not known
+		return answer
+	}
+	plan, err := b.Catalogs.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
+	if err == nil && (plan.PlanGUID != used || !rec.Lifecycle.Operation.Reread) {
 		answer.Reply = lifecycle.ReplyBusy
 	}
 	return answer

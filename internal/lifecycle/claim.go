@@ -60,7 +60,6 @@ func bury(r Record, c Claim) Record {
 	case r.State.Busy():
 		n = n.finish(orphanResult(r), c.Now)
 		n.State = Gone
-		n.Operation.Trouble, n.Operation.Unheard = "", ""
 	case r.State.Living():
 		n.State = Gone
 	}

@@ -51,6 +51,9 @@ func replied(r Record, e Replied) Decision {
 			d.Record.remember(e.Answer.GUID)
 		}
 		note(op, e)
+		if e.Answer.Reply == ReplyBusy && e.Answer.StalePlan {
+			op.Reread = true
+		}
 	}
 	// Who is asked to stay away for long is not dead meanwhile.
 	if late := e.Now.Add(e.Wait + overdueMargin); op.Due.Before(late) {

@@ -157,7 +157,8 @@ type Answer struct {
 	// BrokersWord is true when the refusal is the backing broker's own answer.
 	BrokersWord bool
 	// StalePlan: refused because the plan's GUID means nothing any more; another
-	// try may help once the marketplace has been read again.
+	// try may help once the marketplace has been read again. With ReplyBusy: it has been,
+	// and the plan is there.
 	StalePlan bool
 	// RetryAfter is how long Cloud Foundry asked us to stay away; 0: it did not say.
 	RetryAfter time.Duration
