@@ -65,6 +65,9 @@ type Broker struct {
 	Options
 	// held are the operations that duplicates of held requests drive.
 	held *turns
+	// lookTimeout bounds a look-up. It changes nothing, so SettleAfter does not bound it:
+	// what is merely slow is no outage.
+	lookTimeout time.Duration
 }
 
 // New returns a Broker. Missing times get the defaults of the configuration file.
@@ -77,13 +80,14 @@ func New(o Options) *Broker {
 	o.Keep = positive(o.Keep, 192*time.Hour)
 	o.SettleAfter = positive(o.SettleAfter, 20*time.Minute)
 	o.RequestBudget = positive(o.RequestBudget, 26*time.Second)
+	lookTimeout := positive(o.CallTimeout, time.Minute)
 	// A call must have ended before it is believed to have no effect any more.
-	o.CallTimeout = min(positive(o.CallTimeout, time.Minute), o.SettleAfter)
+	o.CallTimeout = min(lookTimeout, o.SettleAfter)
 	if o.Sleep == nil {
 		o.Sleep = Sleep
 	}
 	o.Outages = or(o.Outages, NewThrottle(time.Minute))
-	return &Broker{Options: o, held: newTurns()}
+	return &Broker{Options: o, held: newTurns(), lookTimeout: lookTimeout}
 }
 
 func or[T comparable](v, otherwise T) T {

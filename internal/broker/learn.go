@@ -55,7 +55,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.CallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.lookTimeout)
 	defer cancel()
 	if e.Do == lifecycle.Locate {
 		place, err := backend.Place(ctx)
