@@ -52,8 +52,9 @@ func underClock(t *testing.T, adjust func(*cfsim.Options), check func(hours)) {
 	sim := cfsim.New(options)
 	t.Cleanup(sim.Close)
 	server := httptest.NewUnstartedServer(h.front(sim))
-	// A connection that is kept would be waited for, and the clock would stand.
-	server.Config.ReadHeaderTimeout = time.Second
+	// A connection that is kept would be waited for, and the clock would stand. This is
+	// time of the wall: a busy machine must not cut a request off in the middle.
+	server.Config.ReadHeaderTimeout = 20 * time.Second
 	server.Start()
 	t.Cleanup(server.Close)
 	synctest.Test(t, func(t *testing.T) {

@@ -208,7 +208,7 @@ func unfinished(err error) bool {
 }
 
 // InstanceParameters returns what the backing broker says of the instance, or
-// broker.ErrNotRetrievable.
+// broker.ErrNotRetrievable, or broker.ErrNotFound, which nothing has confirmed.
 func (b *Backend) InstanceParameters(ctx context.Context, guid string) (json.RawMessage, error) {
 	return b.parameters(ctx, request{
 		path: instancePath(guid) + "/parameters", route: instanceRoute + "/parameters",
@@ -217,7 +217,7 @@ func (b *Backend) InstanceParameters(ctx context.Context, guid string) (json.Raw
 }
 
 // KeyParameters returns what the backing broker says of the key, or
-// broker.ErrNotRetrievable.
+// broker.ErrNotRetrievable, or broker.ErrNotFound, which nothing has confirmed.
 func (b *Backend) KeyParameters(ctx context.Context, guid string) (json.RawMessage, error) {
 	return b.parameters(ctx, request{
 		path: keyPath(guid) + "/parameters", route: keyRoute + "/parameters",
@@ -230,6 +230,8 @@ func (b *Backend) parameters(ctx context.Context, r request) (json.RawMessage, e
 	var parameters json.RawMessage
 	_, err := b.get(ctx, r, &parameters)
 	switch {
+	case isAbsent(err):
+		return nil, broker.ErrNotFound
 	case notRetrievable(err):
 		return nil, broker.ErrNotRetrievable
 	case isCode(err, codeInProgress):
@@ -239,7 +241,7 @@ func (b *Backend) parameters(ctx context.Context, r request) (json.RawMessage, e
 }
 
 // notRetrievable reports whether Cloud Foundry said that it cannot be read: not
-// offered by the backing broker, no such resource, or (Korifi) no such call.
+// offered by the backing broker, or (Korifi) no such call.
 func notRetrievable(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && (isCode(err, codeInstanceNotRead, codeBindingNotRead) ||

@@ -82,7 +82,7 @@ func TestParameters(t *testing.T) {
 		"none":                    {200, `{}`, `{}`, false, false},
 		"instance not offered":    {400, cfError(120004, "CF-ServiceFetchInstanceParametersNotSupported", "x"), "", true, true},
 		"key not offered":         {400, cfError(90007, "CF-ServiceFetchBindingParametersNotSupported", "x"), "", true, true},
-		"absent":                  {404, cfError(10010, "CF-ResourceNotFound", "x"), "", true, true},
+		"absent":                  {404, cfError(10010, "CF-ResourceNotFound", "x"), "", false, true},
 		"no such call":            {404, cfError(10000, "CF-NotFound", "Unknown request"), "", true, true},
 		"a router's 404":          {404, "no route", "", false, true},
 		"in progress":             {409, cfError(60016, "CF-AsyncServiceInstanceOperationInProgress", "x"), "", false, true},
@@ -100,6 +100,9 @@ func TestParameters(t *testing.T) {
 				got, err := get()
 				if errors.Is(err, broker.ErrBusy) != (name == "in progress") {
 					t.Errorf("%s: %v; want ErrBusy while an operation runs, and only then", what, err)
+				}
+				if errors.Is(err, broker.ErrNotFound) != (name == "absent") {
+					t.Errorf("%s: %v; want ErrNotFound for what Cloud Foundry does not know, and only then", what, err)
 				}
 				if string(got) != test.want || (err != nil) != test.fails || errors.Is(err, broker.ErrNotRetrievable) != test.never {
 					t.Errorf("%s = %s, %v", what, got, err)
