@@ -105,14 +105,7 @@ func createAgain(c tenant) {
 
 func createsAtOnce(c tenant) {
 	id := c.id()
-	op := ""
-	for _, a := range together(8, func(int) answer { return c.put(id, "postgres/async", `{"a":1}`, async) }) {
-		if a.want(c.t, 202); op != "" && a.operation() != op {
-			c.t.Errorf("%s: the operation %s, another answer has %s", a.request, a.operation(), op)
-		}
-		op = a.operation()
-	}
-	c.made(id, op)
+	c.made(id, sameOperation(c.t, together(8, func(int) answer { return c.put(id, "postgres/async", `{"a":1}`, async) })))
 	c.sentTimes(1, "POST "+instances)
 }
 
@@ -146,7 +139,7 @@ func overFailed(c tenant, disturbance *fault) {
 	}
 	c.force(row.GUID, "create", "succeeded", "COMPLETE")
 	c.succeeds(at(id), second)
-	c.fails(at(id), first, "forced")
+	c.fails(at(id), first, "not kept any more")
 	c.row(id)
 	c.askedFor(2, "provision", id, "")
 	c.gone(id, plan)
@@ -225,12 +218,12 @@ func hiddenPlan(c tenant) {
 	c.askedFor(0, "provision", id, "")
 	c.nothingLeft(id)
 	c.put(c.id(), "postgres/large", "", async).says(c.t, 400, "BadRequest")
-	// It is there, with the GUID that was refused.
+	// It is there, with the GUID that was refused: one more try is made.
 	posts := c.sent("POST " + instances)
 	c.disturb(unprocessable(stale).on("POST", instances, 0))
 	id, op = c.starts("postgres/small")
 	c.fails(at(id), op, stale)
-	c.sentTimes(posts+1, "POST "+instances)
+	c.sentTimes(posts+2, "POST "+instances)
 	c.heal()
 }
 

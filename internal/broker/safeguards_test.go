@@ -28,8 +28,8 @@ func unwritten() [][]mutation {
 }
 
 // unconditional makes a refused write again, on whatever is stored by now.
-func unconditional(file, record string) [][]mutation {
-	put := "stored, won, err := b.put(ctx, " + record + ", rec.Revision)"
+func unconditional(file, write, record string) [][]mutation {
+	put := write + "(ctx, " + record + ", rec.Revision)"
 	return [][]mutation{one(file, put, put+
 		"\nif err == nil && !won {\nstored, won, err = b.put(ctx, "+record+", stored.Revision)\n}")}
 }
@@ -42,12 +42,12 @@ func anyTime() [][]mutation {
 func safeguards() []safeguard {
 	hasty := brokertest.ScheduleOptions{Deadline: 10 * time.Minute}
 	return []safeguard{
-		{name: "conditional claim", test: conditionalClaim, without: unconditional("broker/change.go", "next")},
+		{name: "conditional claim", test: conditionalClaim, without: unconditional("broker/change.go", "stored, won, lost, err := b.write", "next")},
 		{name: "no claim after a lost write with another seq or life", test: givenUp, without: [][]mutation{
 			one("lifecycle/request.go", "(d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r)", "false && q.overtaken(r)")}},
 		{name: "410 moves life", test: goneMovesLife, without: [][]mutation{
 			one("lifecycle/request.go", "d.Record, d.Write = bury(r, q.Claim), true", "_ = bury")}},
-		{name: "410 conditionally", test: gone410Conditional, without: unconditional("broker/change.go", "next")},
+		{name: "410 conditionally", test: gone410Conditional, without: unconditional("broker/change.go", "stored, won, lost, err := b.write", "next")},
 		{name: "conditional write before POST with the open call in it", test: callBeforePost, without: unwritten()},
 		{name: "open call before PATCH", test: callBeforePatch, without: unwritten()},
 		{name: "open calls survive the cancel and delete waits for open POSTs", test: callsSurviveCancel, without: [][]mutation{
@@ -74,7 +74,7 @@ func safeguards() []safeguard {
 		{name: "DELETE by the guid of the look-up", test: deleteByGUID, without: [][]mutation{
 			one("broker/send.go", "return backend.DeleteInstance(ctx, e.GUID)", "look, _ := backend.FindInstances(ctx, rec.Key.InstanceID)\n"+
 				"for _, row := range look.Rows {\ne.GUID = row.GUID\n}\nreturn backend.DeleteInstance(ctx, e.GUID)")}},
-		{name: "conditional report", test: conditionalReport, without: unconditional("broker/advance.go", "b.describe(ctx, settle(rec, d), d, t.Look)")},
+		{name: "conditional report", test: conditionalReport, without: unconditional("broker/advance.go", "stored, won, err := b.put", "b.describe(ctx, settle(rec, d), d, t.Look)")},
 		{name: "failed only when the job says so", test: failedByJob, without: [][]mutation{
 			one("lifecycle/create.go", "!finalFailure(job.State, row.Age, t.SettleAfter) || ", "")}},
 		{name: "delete failed only by the own job", test: deleteFailedByOwnJob, without: [][]mutation{
@@ -87,7 +87,7 @@ func safeguards() []safeguard {
 		{name: "instance read again after the claim", test: instanceReadAgain, without: [][]mutation{
 			one("lifecycle/bind.go", "if unbindable(r, *t.Instance) {", "if false {")}},
 		{name: "bindings first then the instance", test: bindingsFirst, without: [][]mutation{
-			one("lifecycle/delete.go", "bindingsFirst(r, t); wait {", "bindingsFirst(r, t); wait && false {")}},
+			one("lifecycle/delete.go", "bindingsFirst(r, t, len(rows.ours) == 0); wait {", "bindingsFirst(r, t, len(rows.ours) == 0); wait && false {")}},
 		{name: "failed unbinds without open POST", test: failedUnbindWithPost, options: hasty, without: [][]mutation{
 			one("lifecycle/delete.go", "waiting = waiting || b.OpenPost", "_ = b.OpenPost")}},
 		{name: "unmarked rows are not ours", test: strangersStay, without: [][]mutation{
