@@ -29,7 +29,7 @@ func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
 	case lifecycle.Running:
 		return b.answerBind(ctx, rec, p, OutcomeRunning)
 	case lifecycle.Exists:
-		return b.finishedBind(ctx, rec, OutcomeExists)
+		return b.finishedBind(ctx, rec, p, OutcomeExists)
 	default:
 		return Result{}, refusal(rec, d.Outcome)
 	}

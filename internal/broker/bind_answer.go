@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -23,9 +22,9 @@ func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome)
 		return Result{}, err
 	}
 	if o == OutcomeAccepted {
-		return b.finishedBind(ctx, rec, OutcomeCreated)
+		return b.finishedBind(ctx, rec, p, OutcomeCreated)
 	}
-	return b.finishedBind(ctx, rec, OutcomeExists)
+	return b.finishedBind(ctx, rec, p, OutcomeExists)
 }
 
 // firstDelay keeps the workflow off while the request drives the operation itself.
@@ -38,8 +37,8 @@ func (b *Broker) firstDelay(incomplete bool) time.Duration {
 
 // finishedBind reads the credentials by the recorded GUID of the key, which no
 // later operation can change.
-func (b *Broker) finishedBind(ctx context.Context, rec Record, o Outcome) (Result, error) {
-	details, err := b.details(ctx, rec)
+func (b *Broker) finishedBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
+	details, err := b.details(WithOffering(ctx, p.instance.Attributes.OfferingName), rec)
 	if err != nil {
 		return Result{}, err
 	}
@@ -57,7 +56,7 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 	for {
 		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID)
 		if err == nil {
-			return details, usable(details)
+			return details, nil
 		}
 		if errors.Is(err, ErrCredentials) {
 			return KeyDetails{}, unusable(err)
@@ -71,20 +70,8 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 	}
 }
 
-// usable refuses credentials that are no object, which OSB does not know and another
-// try does not change. A binding may have none at all: log drains and volumes do.
-func usable(d KeyDetails) error {
-	raw := bytes.TrimSpace(d.Credentials)
-	if len(raw) == 0 || raw[0] == '{' || string(raw) == "null" {
-		return nil
-	}
-	return unusable(ErrCredentials)
-}
-
+// unusable answers at once for credentials that another try does not change.
 func unusable(cause error) error {
-	return &Error{
-		Code: CodeBackend, Cause: cause,
-		Description: "The credentials that the backing broker gave are not a JSON object, so they cannot be handed on. " +
-			"Delete the service binding, and ask the operator of the service.",
-	}
+	text := or(userText(cause), "The credentials that the backing broker made are not a JSON object; they cannot be handed on.")
+	return &Error{Code: CodeBackend, Cause: cause, Description: text + " Delete the service binding."}
 }

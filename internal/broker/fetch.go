@@ -82,7 +82,7 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 	if err := BeginWaiting(ctx); err != nil {
 		return BindingBody{}, err
 	}
-	details, err := b.details(ctx, rec)
+	details, err := b.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
 	if err != nil {
 		return BindingBody{}, fetchError(err)
 	}
@@ -118,8 +118,8 @@ func (b *Broker) inPlace(ctx context.Context, rec Record) bool {
 	if err != nil {
 		return false
 	}
-	now, err := backend.Place(ctx)
-	return err == nil && now == was
+	_, err = backend.Place(ctx) // so that the org is known, by which Same compares
+	return err == nil && backend.Same(was)
 }
 
 func cannotReach(err error) error {
@@ -150,7 +150,7 @@ func (b *Broker) vanished(ctx context.Context, rec Record) bool {
 	if err != nil {
 		return false
 	}
-	look, err := backend.FindInstance(ctx, rec.Lifecycle.CFGUID)
+	look, err := backend.FindInstance(WithOffering(ctx, rec.Attributes.OfferingName), rec.Lifecycle.CFGUID)
 	return err == nil && len(look.Rows) == 0 && b.inPlace(ctx, rec)
 }
 
