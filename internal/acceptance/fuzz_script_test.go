@@ -197,7 +197,7 @@ func (s *sandbox) step(c cursor) {
 			s.t.Fatal(err)
 		}
 	case "janitor":
-		if _, err := s.broker.Restart(s.t.Context(), 10); err != nil {
+		if _, err := s.broker.Restart(s.t.Context(), 1); err != nil {
 			s.t.Fatal(err)
 		}
 	case "age":

@@ -173,11 +173,11 @@ func (e *explorer) rest() {
 				e.Choose(a, brokertest.Proceed)
 			}
 		}
-		running, _ := e.Store.Unfinished(context.Background(), e.Now().Add(1<<62), 100)
-		if len(running) == 0 && len(e.Waiting()) == 0 {
+		running, _ := e.Store.Unfinished(context.Background(), e.Now().Add(1<<62), "", 100)
+		if len(running.Operations) == 0 && len(e.Waiting()) == 0 {
 			return
 		}
-		for _, u := range running {
+		for _, u := range running.Operations {
 			e.Finish(e.tick(u.Operation))
 		}
 		e.Advance(time.Minute)

@@ -1,32 +1,161 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Restart starts the workflow again of up to limit operations that are overdue, and
-// returns how many. The number of the restart is stored before the workflow is
-// asked, so that no name is ever used twice (docs/protocol.md section 9).
-func (b *Broker) Restart(ctx context.Context, limit int) (int, error) {
-	overdue, err := b.Store.Unfinished(ctx, b.Now(), limit)
-	if err != nil {
-		return 0, err
+// Round is what one round of Restart came to.
+type Round struct {
+	// Restarted operations have a workflow again.
+	Restarted int
+	// Failed ones could not be restarted; Unreadable ones the store could not even
+	// list. Both are tried again in the next round.
+	Failed, Unreadable int
+	// Left is how many were not reached before the context ended.
+	Left int
+	// Fault is why, for the first that failed.
+	Fault error
+}
+
+const (
+	// listPage is how many overdue operations are read at once, listPages how often.
+	listPage, listPages = 1000, 100
+	// clientShare is how many of one client a round takes up.
+	clientShare = 20000
+)
+
+// Restart starts the workflow again of every operation that is overdue, with so many
+// workers, until all are done or ctx ends. Clients take turns, oldest first within
+// each; one that cannot be restarted keeps nobody from it. The number of the restart
+// is stored before the workflow is asked, so that no name is ever used twice
+// (docs/protocol.md section 9). The error is that of the list; what was listed before
+// is restarted nevertheless. What failed is one line in the log.
+func (b *Broker) Restart(ctx context.Context, workers int) (Round, error) {
+	overdue, round, err := b.overdue(ctx)
+	w := &restarts{waiting: overdue, round: round}
+	inParallel(workers, func() {
+		for u, ok := w.next(ctx); ok; u, ok = w.next(ctx) {
+			w.note(ctx, u, func() (bool, error) { return b.restart(ctx, u) })
+		}
+	})
+	round = w.round
+	if round.Failed+round.Unreadable > 0 {
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "overdue operations could not be restarted", slog.Int("failed", round.Failed),
+			slog.Int("unreadable", round.Unreadable), slog.Int("restarted", round.Restarted), errorAttr(round.Fault))
 	}
-	restarted := 0
-	var failed error
-	for _, u := range overdue {
-		ok, err := b.restart(ctx, u)
-		failed = errors.Join(failed, err) // one that cannot be restarted must not keep the others
-		if ok && err == nil {
-			restarted++
+	return round, err
+}
+
+// overdue lists what is overdue, each client's share of it, in turns.
+func (b *Broker) overdue(ctx context.Context) ([]Unfinished, Round, error) {
+	var round Round
+	byClient, due, after := map[string][]Unfinished{}, b.Now(), ""
+	for range listPages {
+		page, err := b.Store.Unfinished(ctx, due, after, listPage)
+		if err != nil {
+			return inTurns(byClient), round, err
+		}
+		round.Unreadable += page.Unreadable
+		round.Fault = cmp.Or(round.Fault, page.Fault)
+		for _, u := range page.Operations {
+			if c := u.Key.Client; len(byClient[c]) < clientShare {
+				byClient[c] = append(byClient[c], u)
+			} else {
+				round.Left++
+			}
+		}
+		if after = page.Next; after == "" {
+			break
 		}
 	}
-	return restarted, failed
+	return inTurns(byClient), round, nil
+}
+
+// inTurns takes one of each client, then the next one of each.
+func inTurns(byClient map[string][]Unfinished) []Unfinished {
+	var all []Unfinished
+	clients := slices.Sorted(maps.Keys(byClient))
+	for n := 0; len(clients) > 0; n++ {
+		clients = slices.DeleteFunc(clients, func(c string) bool { return n >= len(byClient[c]) })
+		for _, c := range clients {
+			all = append(all, byClient[c][n])
+		}
+	}
+	return all
+}
+
+// inParallel calls work so many times at once and returns when all have.
+func inParallel(workers int, work func()) {
+	var group sync.WaitGroup
+	for range workers - 1 {
+		group.Go(work)
+	}
+	work()
+	group.Wait()
+}
+
+// restarts is what the workers of a round share.
+type restarts struct {
+	mu      sync.Mutex
+	waiting []Unfinished
+	round   Round
+}
+
+func (w *restarts) next(ctx context.Context) (Unfinished, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ctx.Err() != nil {
+		w.round.Left += len(w.waiting)
+		w.waiting = nil
+	}
+	if len(w.waiting) == 0 {
+		return Unfinished{}, false
+	}
+	u := w.waiting[0]
+	w.waiting = w.waiting[1:]
+	return u, true
+}
+
+// note counts what became of one. A panic is a fault like others: it must not end the
+// process, which drives other operations.
+func (w *restarts) note(ctx context.Context, u Unfinished, restart func() (bool, error)) {
+	ok, err := unpanicked(restart)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err == nil && ok:
+		w.round.Restarted++
+	case err == nil:
+	case ctx.Err() != nil:
+		w.round.Left++
+	default:
+		w.round.Failed++
+		if w.round.Fault == nil {
+			w.round.Fault = fmt.Errorf("operation %s: %w", u.Operation, err)
+		}
+	}
+}
+
+// unpanicked returns a panic as an error that names its type only: the value may hold
+// what must not be logged.
+func unpanicked(f func() (bool, error)) (ok bool, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			ok, err = false, fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
 }
 
 func (b *Broker) restart(ctx context.Context, u Unfinished) (bool, error) {
@@ -55,27 +184,41 @@ const restartGrace = 5 * time.Minute
 
 // Resume starts the workflow of every unfinished operation of the store, for a
 // process that has just taken the store over, and returns how many. It writes
-// nothing: an in-process workflow forgets with its process.
+// nothing: an in-process workflow forgets with its process. What the store cannot read
+// it passes over, with a line in the log; the janitor goes on trying.
 func (b *Broker) Resume(ctx context.Context) (int, error) {
-	unfinished, err := b.Store.Unfinished(ctx, b.Now().Add(farAhead), resumeLimit)
-	if err != nil {
-		return 0, err
-	}
-	var faults error
-	for _, u := range unfinished {
-		if err := b.Workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation}); err != nil {
-			faults = errors.Join(faults, err)
-			continue
+	resumed, unreadable := 0, 0
+	var faults, unread error
+	due := b.Now().Add(farAhead)
+	for after, more := "", true; more; {
+		page, err := b.Store.Unfinished(ctx, due, after, listPage)
+		if err != nil {
+			return resumed, errors.Join(faults, err)
 		}
-		b.Observer.OperationStarted(string(u.Key.Kind()), string(verbOf(u.Operation)))
+		resumed += len(page.Operations)
+		for _, u := range page.Operations {
+			faults = errors.Join(faults, b.resume(ctx, u))
+		}
+		unreadable += page.Unreadable
+		unread = cmp.Or(unread, page.Fault)
+		after, more = page.Next, page.Next != ""
 	}
-	return len(unfinished), faults
+	if unreadable > 0 {
+		b.Logger.LogAttrs(ctx, slog.LevelWarn, "unfinished operations could not be read", slog.Int("unreadable", unreadable), errorAttr(unread))
+	}
+	return resumed, faults
 }
 
-const (
-	farAhead    = 10 * 365 * 24 * time.Hour
-	resumeLimit = 1 << 20
-)
+func (b *Broker) resume(ctx context.Context, u Unfinished) error {
+	if err := b.Workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation}); err != nil {
+		return err
+	}
+	b.Observer.OperationStarted(string(u.Key.Kind()), string(verbOf(u.Operation)))
+	return nil
+}
+
+// farAhead is later than any operation is due.
+const farAhead = 10 * 365 * 24 * time.Hour
 
 // verbOf reads the verb from an operation string that Ferry made.
 func verbOf(operation string) lifecycle.Verb {

@@ -52,7 +52,7 @@ func (r *rig) pass(operation string, d time.Duration) {
 			next[i], ended[i] = r.Now().Add(max(step.Wait, time.Second)), step.Done
 		}
 		if r.Now().Second() == 0 {
-			r.Finish(r.Go("janitor", func(ctx context.Context) (any, error) { return r.Broker.Restart(ctx, 10) }))
+			r.Finish(r.Go("janitor", func(ctx context.Context) (any, error) { return r.Broker.Restart(ctx, 1) }))
 		}
 	}
 }

@@ -251,9 +251,9 @@ func (r *rig) called(call string) bool {
 // unfinished are the operations that run.
 func (r *rig) unfinished() []broker.Unfinished {
 	r.t.Helper()
-	running, err := r.Store.Unfinished(r.t.Context(), r.Now().Add(1<<62), 100)
+	running, err := r.Store.Unfinished(r.t.Context(), r.Now().Add(1<<62), "", 100)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return running
+	return running.Operations
 }

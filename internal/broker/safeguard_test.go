@@ -419,7 +419,7 @@ func restartNumbers(r *rig) {
 	op := r.accepted(r.put())
 	for range 2 {
 		r.Advance(6 * time.Minute)
-		janitor := r.Go("janitor", func(ctx context.Context) (any, error) { return r.Broker.Restart(ctx, 10) })
+		janitor := r.Go("janitor", func(ctx context.Context) (any, error) { return r.Broker.Restart(ctx, 1) })
 		r.Choose(r.Reach(janitor, "Start"), brokertest.KillAfter)
 	}
 	if len(r.Started) != 3 {

@@ -24,8 +24,23 @@ type Store interface {
 	// Bindings returns the unexpired records of the instance's bindings, in no order.
 	Bindings(ctx context.Context, instance Key) ([]Record, error)
 	// Unfinished returns up to limit operations whose Due is not after due, oldest
-	// first. It may lag behind: callers read the record again before they act.
-	Unfinished(ctx context.Context, due time.Time, limit int) ([]Unfinished, error)
+	// first. It begins behind the page whose Next is given as after; "" begins with
+	// the oldest. An operation that stays due at the same time meanwhile is on exactly
+	// one page, whatever becomes of those before it. It may lag behind: callers read
+	// the record again before they act.
+	Unfinished(ctx context.Context, due time.Time, after string, limit int) (UnfinishedPage, error)
+}
+
+// UnfinishedPage is a part of what Store.Unfinished lists.
+type UnfinishedPage struct {
+	Operations []Unfinished
+	// Next is where the following page begins, in the words of the store; empty when
+	// nothing followed. The last page may be an empty one.
+	Next string
+	// Unreadable counts what the store passed over on this page because it could not
+	// read it, and Fault is why, for the first of them. They are unfinished as well.
+	Unreadable int
+	Fault      error
 }
 
 // Unfinished names an operation that runs.
@@ -33,6 +48,17 @@ type Unfinished struct {
 	Key       Key
 	Operation string
 	Due       time.Time
+}
+
+// AuditStore keeps when each client's last audit was completed. Like Store, it is
+// strongly consistent, and may be called concurrently.
+type AuditStore interface {
+	// LastAudit returns when the client's last audit was completed; the zero time when
+	// none ever was.
+	LastAudit(ctx context.Context, client string) (time.Time, error)
+	// PutLastAudit stores that one was completed; when it returns nil that is durable.
+	// A time before the stored one changes nothing.
+	PutLastAudit(ctx context.Context, client string, at time.Time) error
 }
 
 // CatalogStore keeps the last good catalog of each client.

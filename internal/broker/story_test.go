@@ -318,8 +318,8 @@ func TestAWorkflowThatDoesNotStart(t *testing.T) {
 	r.Broker.Workflow = workflow
 	restart := func(want int) {
 		t.Helper()
-		if n, err := r.Broker.Restart(t.Context(), 10); err != nil || n != want {
-			t.Errorf("Restart = %d, %v; want %d", n, err, want)
+		if round, err := r.Broker.Restart(t.Context(), 1); err != nil || round != (broker.Round{Restarted: want}) {
+			t.Errorf("Restart = %+v, %v; want %d", round, err, want)
 		}
 	}
 	restart(0)
@@ -333,39 +333,6 @@ func TestAWorkflowThatDoesNotStart(t *testing.T) {
 	r.drive(op)
 	r.Advance(time.Hour)
 	restart(0)
-}
-
-// choosy is a workflow that refuses one record.
-type choosy struct {
-	broker.Workflow
-	refuses broker.Key
-}
-
-func (w choosy) Start(ctx context.Context, s broker.Start) error {
-	if s.Key == w.refuses {
-		return errors.New("throttled")
-	}
-	return w.Workflow.Start(ctx, s)
-}
-
-// TestOneFailedRestartDoesNotKeepTheOthers: the oldest overdue operation comes first
-// every time.
-func TestOneFailedRestartDoesNotKeepTheOthers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
-	r.ready()
-	r.accepted(r.patch(brokertest.PlanLarge))
-	r.Advance(time.Second)
-	bound := r.accepted(r.bind())
-	r.Broker.Workflow = choosy{Workflow: r.Broker.Workflow, refuses: instanceKey()}
-	r.Advance(time.Hour)
-	n, err := r.Broker.Restart(t.Context(), 10)
-	if n != 1 || err == nil {
-		t.Errorf("Restart = %d, %v; want 1 and the failure", n, err)
-	}
-	if last := r.Started[len(r.Started)-1]; last.Operation != bound || last.Restart != 1 {
-		t.Errorf("last start %+v, want the bind's", last)
-	}
 }
 
 // TestResume: a process that takes a store over drives what it finds, once each.

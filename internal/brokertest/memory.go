@@ -1,7 +1,9 @@
 package brokertest
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ type MemoryStore struct {
 	mu       sync.Mutex
 	records  map[broker.Key]broker.Record
 	catalogs map[string]broker.StoredCatalog
+	audits   map[string]time.Time
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -26,6 +29,7 @@ var _ Store = (*MemoryStore)(nil)
 func NewMemoryStore(now func() time.Time) *MemoryStore {
 	return &MemoryStore{
 		now: now, records: map[broker.Key]broker.Record{}, catalogs: map[string]broker.StoredCatalog{},
+		audits: map[string]time.Time{},
 	}
 }
 
@@ -76,17 +80,48 @@ func (s *MemoryStore) Bindings(ctx context.Context, instance broker.Key) ([]brok
 }
 
 // Unfinished implements broker.Store. It does not lag behind.
-func (s *MemoryStore) Unfinished(ctx context.Context, due time.Time, limit int) ([]broker.Unfinished, error) {
-	busy, err := s.list(ctx, func(r broker.Record) bool { return !r.Due().IsZero() && !r.Due().After(due) })
+func (s *MemoryStore) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	busy, err := s.list(ctx, func(r broker.Record) bool {
+		return !r.Due().IsZero() && !r.Due().After(due) && positionOf(r) > after
+	})
 	if err != nil {
-		return nil, err
+		return broker.UnfinishedPage{}, err
 	}
-	slices.SortStableFunc(busy, func(a, b broker.Record) int { return a.Due().Compare(b.Due()) })
-	var out []broker.Unfinished
+	slices.SortFunc(busy, func(a, b broker.Record) int { return cmp.Compare(positionOf(a), positionOf(b)) })
+	page := broker.UnfinishedPage{Next: after}
 	for _, r := range busy[:min(limit, len(busy))] {
-		out = append(out, broker.Unfinished{Key: r.Key, Operation: r.Lifecycle.Operation.ID, Due: r.Due()})
+		page.Operations = append(page.Operations, broker.Unfinished{Key: r.Key, Operation: r.Lifecycle.Operation.ID, Due: r.Due()})
+		page.Next = positionOf(r)
 	}
-	return out, nil
+	if len(busy) <= limit {
+		page.Next = ""
+	}
+	return page, nil
+}
+
+// positionOf orders by the due time first. No two records have the same.
+func positionOf(r broker.Record) string {
+	return fmt.Sprintf("%s %q %q %q", r.Due().UTC().Format("2006-01-02T15:04:05.000000000"), r.Key.Client, r.Key.InstanceID, r.Key.BindingID)
+}
+
+// LastAudit implements broker.AuditStore.
+func (s *MemoryStore) LastAudit(ctx context.Context, client string) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.audits[client], ctx.Err()
+}
+
+// PutLastAudit implements broker.AuditStore.
+func (s *MemoryStore) PutLastAudit(ctx context.Context, client string, at time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.After(s.audits[client]) {
+		s.audits[client] = at
+	}
+	return nil
 }
 
 // All returns copies of every unexpired record, in the order of their keys. Two

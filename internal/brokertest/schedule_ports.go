@@ -92,9 +92,9 @@ func (g gatedStore) Bindings(ctx context.Context, instance broker.Key) ([]broker
 	})
 }
 
-func (g gatedStore) Unfinished(ctx context.Context, due time.Time, limit int) ([]broker.Unfinished, error) {
-	return gate(ctx, g.s, "Unfinished", nil, func(ctx context.Context) ([]broker.Unfinished, error) {
-		return g.Store.Unfinished(ctx, due, limit)
+func (g gatedStore) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	return gate(ctx, g.s, "Unfinished", broker.UnfinishedPage{}, func(ctx context.Context) (broker.UnfinishedPage, error) {
+		return g.Store.Unfinished(ctx, due, after, limit)
 	})
 }
 

@@ -20,6 +20,7 @@ import (
 type Store interface {
 	broker.Store
 	broker.CatalogStore
+	broker.AuditStore
 }
 
 // storeClauses is the contract, a clause a line.
@@ -65,6 +66,9 @@ var storeClauses = []struct {
 	{"a due time that moves moves the operation", unfinishedMoves},
 	{"a new operation takes the place of the old one", unfinishedSuperseded},
 	{"an expired record is not unfinished", unfinishedExpired},
+	{"pages of unfinished operations follow one another, whatever their size", unfinishedPages},
+	{"a page goes on behind operations that have moved or ended meanwhile", unfinishedGoesOn},
+	{"the last audit of a client is that client's, and never goes back", lastAudit},
 	{"parameters of 256 KiB fit", largeParameters},
 	{"what is too large leaves the old record", tooLarge},
 	{"a catalog that was never put is not found", catalogNeverPut},
@@ -76,7 +80,7 @@ var storeClauses = []struct {
 	{"a closed store returns errors", closedStore},
 }
 
-// TestStore runs the contract of broker.Store and broker.CatalogStore. open is called
+// TestStore runs the contract of broker.Store, broker.CatalogStore and broker.AuditStore. open is called
 // once for each clause, returns an empty store that tells time by now, and cleans up
 // through t. The clauses run in parallel and touch no store but their own.
 func TestStore(t *testing.T, open func(t *testing.T, now func() time.Time) Store) {

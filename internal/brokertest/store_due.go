@@ -3,6 +3,8 @@ package brokertest
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,11 +23,11 @@ func (s *storeRoom) mustUnfinished(t *testing.T, due time.Time, limit int, want 
 		names = append(names, broker.Unfinished{Key: r.Key, Operation: r.Lifecycle.Operation.ID, Due: r.Due()})
 	}
 	eventually(t, func(ctx context.Context) string {
-		got, err := s.Unfinished(ctx, due, limit)
-		if err != nil {
-			return fmt.Sprintf("Unfinished: %v", err)
+		got, err := s.Unfinished(ctx, due, "", limit)
+		if err != nil || got.Unreadable > 0 {
+			return fmt.Sprintf("Unfinished: %d unreadable, %v", got.Unreadable, err)
 		}
-		if d := cmp.Diff(names, got, cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(names, got.Operations, cmpopts.EquateEmpty()); d != "" {
 			return "unfinished (-want +got):\n" + d
 		}
 		return ""
@@ -34,9 +36,9 @@ func (s *storeRoom) mustUnfinished(t *testing.T, due time.Time, limit int, want 
 
 func (s *storeRoom) unfinishedCount(due time.Time, limit, want int) func(context.Context) string {
 	return func(ctx context.Context) string {
-		got, err := s.Unfinished(ctx, due, limit)
-		if err != nil || len(got) != want {
-			return fmt.Sprintf("%d unfinished, %v; want %d", len(got), err, want)
+		got, err := s.Unfinished(ctx, due, "", limit)
+		if n := len(got.Operations); err != nil || n != want {
+			return fmt.Sprintf("%d unfinished, %v; want %d", n, err, want)
 		}
 		return ""
 	}
@@ -118,4 +120,115 @@ func unfinishedExpired(t *testing.T, s *storeRoom) {
 	s.clock.advance(time.Hour)
 	s.mustUnfinished(t, storeEpoch.Add(time.Hour), 10, other)
 	s.mustUnfinished(t, storeEpoch.Add(time.Hour), 1, other)
+}
+
+// pages follows the pages of what is due until the last, and returns the operations
+// in order. between is called after each page.
+func (s *storeRoom) pages(t *testing.T, due time.Time, limit int, between func(seen int)) []string {
+	t.Helper()
+	var seen []string
+	for after := ""; ; {
+		page, err := s.Unfinished(t.Context(), due, after, limit)
+		if err != nil || page.Unreadable > 0 || len(page.Operations) > limit {
+			t.Fatalf("%d operations of at most %d, %d unreadable, %v", len(page.Operations), limit, page.Unreadable, err)
+		}
+		for _, u := range page.Operations {
+			seen = append(seen, u.Operation)
+		}
+		if page.Next == "" {
+			return seen
+		}
+		if page.Next == after || len(seen) > 1000 {
+			t.Fatalf("the pages do not end: %q follows %q", page.Next, after)
+		}
+		between(len(seen))
+		after = page.Next
+	}
+}
+
+// unfinishedPages is about more operations than a page holds, many of them due at the
+// same instant.
+func unfinishedPages(t *testing.T, s *storeRoom) {
+	end := storeEpoch.Add(time.Hour)
+	const many = 40
+	for n := range many {
+		r := busy(bindingKey(fmt.Sprintf("i%d", n%7), fmt.Sprintf("b\xff%d", n)), fmt.Sprintf("op-%02d", n), storeEpoch.Add(time.Duration(n/10)*time.Second))
+		s.mustPut(t, r, 0)
+	}
+	s.mustPut(t, busy(instanceKey("later"), "later", end.Add(time.Nanosecond)), 0)
+	eventually(t, s.unfinishedCount(end, 100, many))
+	for _, limit := range []int{1, 7, many - 1, many, many + 1} {
+		seen := s.pages(t, end, limit, func(int) {})
+		tens := ""
+		for _, operation := range seen {
+			tens += operation[3:4]
+		}
+		slices.Sort(seen)
+		if n := len(slices.Compact(seen)); n != many || tens != strings.Repeat("0", 10)+strings.Repeat("1", 10)+strings.Repeat("2", 10)+strings.Repeat("3", 10) {
+			t.Errorf("pages of %d: %d different operations of %d, by the tens of their due times %s", limit, n, many, tens)
+		}
+	}
+}
+
+// unfinishedGoesOn: what was on a page is moved by whoever works on it.
+func unfinishedGoesOn(t *testing.T, s *storeRoom) {
+	end := storeEpoch.Add(time.Hour)
+	var all []string
+	for n := range 12 {
+		operation := fmt.Sprintf("op-%02d", n)
+		s.mustPut(t, busy(instanceKey(operation), operation, storeEpoch.Add(time.Duration(n/4)*time.Second)), 0)
+		all = append(all, operation)
+	}
+	eventually(t, s.unfinishedCount(end, 100, len(all)))
+	moved := map[string]bool{}
+	seen := s.pages(t, end, 3, func(int) {
+		page, err := s.Unfinished(t.Context(), end, "", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range page.Operations {
+			if !moved[u.Operation] && len(moved) < 3 {
+				moved[u.Operation] = true
+				s.mustPut(t, busy(u.Key, u.Operation, end.Add(time.Hour)), 1)
+			}
+		}
+		eventually(t, s.unfinishedCount(end, 100, len(all)-len(moved)))
+	})
+	slices.Sort(seen)
+	if d := cmp.Diff(all, seen); d != "" || len(moved) != 3 {
+		t.Errorf("%d moved; operations on the pages (-want +got):\n%s", len(moved), d)
+	}
+}
+
+func lastAudit(t *testing.T, s *storeRoom) {
+	ctx := t.Context()
+	for _, step := range []struct {
+		client    string
+		put, want time.Time
+	}{
+		{"client-a", time.Time{}, time.Time{}},
+		{"client-a", storeEpoch, storeEpoch},
+		{"client-b", time.Time{}, time.Time{}},
+		{"client-a", storeEpoch.Add(time.Hour), storeEpoch.Add(time.Hour)},
+		{"client-a", storeEpoch, storeEpoch.Add(time.Hour)},
+		{"client-a", storeEpoch.Add(time.Hour), storeEpoch.Add(time.Hour)},
+		{"client-b", storeEpoch.Add(-time.Hour), storeEpoch.Add(-time.Hour)},
+	} {
+		if !step.put.IsZero() {
+			if err := s.PutLastAudit(ctx, step.client, step.put); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.LastAudit(ctx, step.client); err != nil || !got.Equal(step.want) {
+			t.Errorf("%+v: %v, %v", step, got, err)
+		}
+	}
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := s.PutLastAudit(cancelled, "client-a", storeEpoch.Add(2*time.Hour)); err == nil {
+		t.Error("written with a context that was over")
+	}
+	if got, err := s.LastAudit(ctx, "client-a"); err != nil || !got.Equal(storeEpoch.Add(time.Hour)) {
+		t.Errorf("after that: %v, %v", got, err)
+	}
 }

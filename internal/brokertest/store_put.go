@@ -198,11 +198,13 @@ func closedStore(t *testing.T, s *storeRoom) {
 		t.Fatalf("Close: %v", err)
 	}
 	calls := map[string]func(context.Context) error{
-		"Get":        func(ctx context.Context) error { _, err := s.Get(ctx, instanceKey("i")); return err },
-		"Put":        func(ctx context.Context) error { _, err := s.Put(ctx, ready(instanceKey("i"), "b"), 1); return err },
-		"Bindings":   func(ctx context.Context) error { _, err := s.Bindings(ctx, instanceKey("i")); return err },
-		"Unfinished": func(ctx context.Context) error { _, err := s.Unfinished(ctx, time.Time{}, 1); return err },
-		"Catalog":    func(ctx context.Context) error { _, err := s.Catalog(ctx, "client-a"); return err },
+		"Get":          func(ctx context.Context) error { _, err := s.Get(ctx, instanceKey("i")); return err },
+		"Put":          func(ctx context.Context) error { _, err := s.Put(ctx, ready(instanceKey("i"), "b"), 1); return err },
+		"Bindings":     func(ctx context.Context) error { _, err := s.Bindings(ctx, instanceKey("i")); return err },
+		"Unfinished":   func(ctx context.Context) error { _, err := s.Unfinished(ctx, time.Time{}, "", 1); return err },
+		"LastAudit":    func(ctx context.Context) error { _, err := s.LastAudit(ctx, "client-a"); return err },
+		"PutLastAudit": func(ctx context.Context) error { return s.PutLastAudit(ctx, "client-a", storeEpoch) },
+		"Catalog":      func(ctx context.Context) error { _, err := s.Catalog(ctx, "client-a"); return err },
 		"PutCatalog": func(ctx context.Context) error {
 			_, err := s.PutCatalog(ctx, broker.StoredCatalog{Client: "client-a"}, 0)
 			return err

@@ -39,7 +39,7 @@ func TestCalls(t *testing.T) {
 		{"a duplicate that tries to claim", func() error { return refused(s.Put(t.Context(), claimed(key), 0)) }, "PutItem"},
 		{"a duplicate that reads first, or a poll", func() error { return mustWin(s.Get(t.Context(), key)) }, "GetItem strong"},
 		{"a tick that moves the due time", func() error { return mustWin(s.Put(t.Context(), running(key), 1)) }, "PutItem 4"},
-		{"a look for what is overdue", func() error { return mustWin(s.Unfinished(t.Context(), epoch.AddDate(1, 0, 0), 100)) },
+		{"a look for what is overdue", func() error { return mustWin(s.Unfinished(t.Context(), epoch.AddDate(1, 0, 0), "", 100)) },
 			strings.Repeat("Query due, ", dueShards-1) + "Query due"},
 		{"a report of the end", func() error { return mustWin(s.Put(t.Context(), done(key), 2)) }, "PutItem 3"},
 		{"a bind", func() error { return mustWin(s.Put(t.Context(), claimed(bind), 0)) }, "PutItem 3"},

@@ -21,6 +21,7 @@ const (
 	instanceSort  = "instance"
 	bindingPrefix = "binding" + separator
 	catalogSort   = "catalog"
+	auditSort     = "audit"
 )
 
 // dueShards is over how many partitions the index of operations that run is spread,

@@ -26,7 +26,7 @@ var uses = map[string]struct {
 		return err
 	}},
 	"Bindings":   {"Query", func(ctx context.Context, s *Store) error { _, err := s.Bindings(ctx, keyOf("i")); return err }},
-	"Unfinished": {"Query", func(ctx context.Context, s *Store) error { _, err := s.Unfinished(ctx, epoch, 9); return err }},
+	"Unfinished": {"Query", func(ctx context.Context, s *Store) error { _, err := s.Unfinished(ctx, epoch, "", 9); return err }},
 	"Catalog": {"GetItem", func(ctx context.Context, s *Store) error {
 		_, err := s.Catalog(ctx, "cluster-a")
 		return ignoring(err, broker.ErrNotFound)

@@ -49,6 +49,7 @@ type Store struct {
 var (
 	_ broker.Store        = (*Store)(nil)
 	_ broker.CatalogStore = (*Store)(nil)
+	_ broker.AuditStore   = (*Store)(nil)
 )
 
 // New returns a Store without calling anybody: whether the table is there shows at the

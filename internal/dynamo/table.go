@@ -25,6 +25,7 @@ const (
 	attrParams    = "parameters"
 	attrFetched   = "fetched" // this and the next: of catalogs
 	attrParts     = "parts"
+	attrAudited   = "audited" // when the last audit of a client was completed
 )
 
 const dueIndex = "due"

@@ -2,6 +2,8 @@ package dynamo
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,56 +19,174 @@ import (
 // a megabyte besides.
 const maxPage = 1000
 
-// Unfinished implements broker.Store. It reads the index, a query for each shard, and
-// lags behind the records by what the index does.
-func (s *Store) Unfinished(ctx context.Context, due time.Time, limit int) ([]broker.Unfinished, error) {
-	if limit <= 0 {
-		return nil, ctx.Err()
-	}
-	var found []broker.Unfinished
-	for shard := range int64(dueShards) {
-		some, err := s.unfinished(ctx, shard, due, limit)
-		if err != nil {
-			return nil, fmt.Errorf("unfinished operations due by %s: %w", due.UTC().Format(time.RFC3339), err)
-		}
-		found = append(found, some...)
-	}
-	slices.SortStableFunc(found, func(a, b broker.Unfinished) int { return a.Due.Compare(b.Due) })
-	return found[:min(limit, len(found))], nil
+var errBadCursor = errors.New("the place to go on behind is none that this store gave")
+
+// position is where an entry lies in the order of Unfinished: by due time, then by
+// shard, then as the index has it. Its JSON is what a page's Next holds.
+type position struct {
+	Due   string `json:"due"` // as DynamoDB writes the number
+	Shard int64  `json:"shard"`
+	PK    []byte `json:"pk"`
+	SK    []byte `json:"sk"`
 }
 
-// unfinished returns the oldest of one shard.
-func (s *Store) unfinished(ctx context.Context, shard int64, due time.Time, limit int) ([]broker.Unfinished, error) {
+// entry is one of the index. One with a fault names no operation.
+type entry struct {
+	broker.Unfinished
+	at    position
+	fault error
+}
+
+// Unfinished implements broker.Store. It reads the index, a query for each shard, and
+// lags behind the records by what the index does.
+func (s *Store) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	if limit <= 0 {
+		return broker.UnfinishedPage{Next: after}, ctx.Err()
+	}
+	page, err := s.page(ctx, due, after, limit)
+	if err != nil {
+		return broker.UnfinishedPage{}, fmt.Errorf("unfinished operations due by %s: %w", due.UTC().Format(time.RFC3339), err)
+	}
+	return page, nil
+}
+
+func (s *Store) page(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	begin, err := newSpan(due, after)
+	if err != nil || begin.empty() {
+		return broker.UnfinishedPage{}, err
+	}
+	var found []entry
+	more := false
+	for shard := range int64(dueShards) {
+		some, cut, err := s.shard(ctx, shard, begin, limit)
+		if err != nil {
+			return broker.UnfinishedPage{}, err
+		}
+		found, more = append(found, some...), more || cut
+	}
+	slices.SortStableFunc(found, func(a, b entry) int { return a.Due.Compare(b.Due) })
+	return pageOf(found, more, limit)
+}
+
+// pageOf takes entries until it has enough operations.
+func pageOf(found []entry, more bool, limit int) (broker.UnfinishedPage, error) {
+	var page broker.UnfinishedPage
+	var last position
+	n := 0
+	for ; n < len(found) && len(page.Operations) < limit; n++ {
+		e := found[n]
+		if e.at.Due != "" {
+			last = e.at
+		}
+		if e.fault == nil {
+			page.Operations = append(page.Operations, e.Unfinished)
+			continue
+		}
+		page.Unreadable++
+		if page.Fault == nil {
+			page.Fault = e.fault
+		}
+	}
+	if n == len(found) && !more {
+		return page, nil
+	}
+	next, err := json.Marshal(last)
+	page.Next = string(next)
+	return page, err
+}
+
+// span is what one call of Unfinished reads: up to due, behind after.
+type span struct {
+	due, from time.Time
+	after     *position
+}
+
+func newSpan(due time.Time, after string) (span, error) {
+	if after == "" {
+		return span{due: due}, nil
+	}
+	var at position
+	if err := json.Unmarshal([]byte(after), &at); err != nil {
+		return span{}, errBadCursor
+	}
+	from, err := parseInstant(at.Due)
+	if err != nil || len(at.PK) == 0 || len(at.SK) == 0 {
+		return span{}, errBadCursor
+	}
+	return span{due: due, from: from, after: &at}, nil
+}
+
+func (b span) empty() bool { return b.after != nil && b.from.After(b.due) }
+
+// passed reports whether the entry of a shard was on an earlier page. The query of a
+// shard before the one of the last entry begins with what was due at the same time.
+func (b span) passed(shard int64, e entry) bool {
+	return b.after != nil && shard < b.after.Shard && !e.Due.After(b.from)
+}
+
+func (s *Store) shardQuery(shard int64, b span, limit int) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName: s.table, IndexName: aws.String(dueIndex),
 		Limit:                    aws.Int32(int32(min(limit, maxPage))),
 		KeyConditionExpression:   aws.String("#shard = :shard AND #due <= :due"),
 		ExpressionAttributeNames: map[string]string{"#shard": attrDueShard, "#due": attrDueAt},
 		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":shard": number(shard), ":due": instant(due),
+			":shard": number(shard), ":due": instant(b.due),
 		},
 	}
-	var found []broker.Unfinished
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		u, living, err := s.entry(it)
-		if living {
-			found = append(found, u)
+	switch {
+	case b.after == nil:
+	case shard == b.after.Shard:
+		in.ExclusiveStartKey = map[string]types.AttributeValue{
+			attrDueShard: number(shard), attrDueAt: &types.AttributeValueMemberN{Value: b.after.Due},
+			attrPK: raw(b.after.PK), attrSK: raw(b.after.SK),
 		}
-		return len(found) < limit, err
-	})
-	return found, err
+	default:
+		in.KeyConditionExpression = aws.String("#shard = :shard AND #due BETWEEN :from AND :due")
+		in.ExpressionAttributeValues[":from"] = instant(b.from)
+	}
+	return in
 }
 
-// entry reads an entry of the index; not living is one whose record has expired.
-func (s *Store) entry(it item) (u broker.Unfinished, living bool, err error) {
-	expires, err := it.time(attrExpires)
-	if err != nil || (!expires.IsZero() && !s.now().Before(expires)) {
-		return broker.Unfinished{}, false, err
-	}
-	key, err := it.place().key()
-	if err != nil {
-		return broker.Unfinished{}, false, err
-	}
+// shard returns the oldest of one shard, and whether there may be more behind them.
+func (s *Store) shard(ctx context.Context, shard int64, b span, limit int) (found []entry, cut bool, err error) {
+	operations, due := 0, b.from
+	err = s.query(ctx, s.shardQuery(shard, b, limit), func(it item) (bool, error) {
+		e, living := s.entry(it, shard, due)
+		due = e.Due
+		if !living || b.passed(shard, e) {
+			return true, nil
+		}
+		found = append(found, e)
+		if e.fault == nil {
+			operations++
+		}
+		cut = operations >= limit
+		return !cut, nil
+	})
+	return found, cut, err
+}
+
+// entry reads an entry of the index; not living is one whose record has expired. One
+// whose due time cannot be read counts as due with the one before it, and is no place
+// to go on behind.
+func (s *Store) entry(it item, shard int64, before time.Time) (e entry, living bool) {
 	at, err := it.time(attrDueAt)
-	return broker.Unfinished{Key: key, Operation: it.text(attrOperation), Due: at}, err == nil, err
+	if err != nil {
+		return entry{Unfinished: broker.Unfinished{Due: before}, fault: err}, true
+	}
+	place := it.place()
+	e.Due, e.at = at, position{Shard: shard, PK: place.pk, SK: place.sk}
+	if n, ok := it[attrDueAt].(*types.AttributeValueMemberN); ok {
+		e.at.Due = n.Value
+	}
+	expires, err := it.time(attrExpires)
+	if err == nil {
+		e.Key, err = place.key()
+	}
+	if e.Operation = it.text(attrOperation); err == nil && e.Operation == "" {
+		err = fmt.Errorf("%w: an entry of the index without an operation", errBadItem)
+	}
+	e.fault = err
+	return e, err != nil || expires.IsZero() || s.now().Before(expires)
 }

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// janitorBatch is how many overdue operations one round restarts.
-	janitorBatch = 1000
-	auditEvery   = 24 * time.Hour
+	// restartWorkers is how many overdue operations are restarted at once.
+	restartWorkers = 8
+	// roundTime bounds a round of each minute, so that the next one is not late.
+	roundTime  = 50 * time.Second
+	auditEvery = 24 * time.Hour
 )
 
 // janitor restarts operations whose driver got lost, forgets what has expired, and
@@ -30,12 +32,19 @@ func (p *process) janitor(ctx context.Context) {
 }
 
 func (p *process) tidy(ctx context.Context) {
-	if _, err := p.broker.Restart(ctx, janitorBatch); err != nil && ctx.Err() == nil {
+	if err := p.restart(ctx); err != nil && ctx.Err() == nil {
 		p.logger.Error("overdue operations were not restarted", "error", err.Error())
 	}
 	if _, err := p.store.Purge(ctx); err != nil && ctx.Err() == nil {
 		p.logger.Error("expired records were not removed", "error", err.Error())
 	}
+}
+
+func (p *process) restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, roundTime)
+	defer cancel()
+	_, err := p.broker.Restart(ctx, restartWorkers)
+	return err
 }
 
 // audit tries again tomorrow what Cloud Foundry did not tell today.

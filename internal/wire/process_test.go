@@ -47,11 +47,11 @@ type unread struct {
 	fault error
 }
 
-func (s *unread) Unfinished(context.Context, time.Time, int) ([]broker.Unfinished, error) {
+func (s *unread) Unfinished(context.Context, time.Time, string, int) (broker.UnfinishedPage, error) {
 	for _, w := range s.runs {
 		<-w.begun
 	}
-	return nil, s.fault
+	return broker.UnfinishedPage{}, s.fault
 }
 
 // TestNothingOutlivesLive, however that ends: the store is closed next. The fetch of a

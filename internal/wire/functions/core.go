@@ -25,6 +25,7 @@ import (
 type store interface {
 	broker.Store
 	broker.CatalogStore
+	broker.AuditStore
 	Ping(ctx context.Context) error
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// restartBatch is how many overdue operations one round restarts.
-	restartBatch = 500
+	// restartWorkers is how many overdue operations are restarted at once.
+	restartWorkers = 8
 	// roundTime bounds a round of each minute, so that the next one is not late.
 	roundTime = 50 * time.Second
 	// closing is kept free before Lambda's deadline, to say what was done.
@@ -106,13 +106,28 @@ func (j *Janitor) run(ctx context.Context, task string) error {
 func (j *Janitor) round(ctx context.Context, now *assembly) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
-	restarted, err := now.broker.Restart(ctx, restartBatch)
-	// The metric of overdue operations is made of this line (template.yaml).
-	j.core.logger.InfoContext(ctx, "janitor round", "restarted", restarted)
+	err := j.restart(ctx, now)
 	for _, client := range now.config.Clients {
 		if j.due(client.Name, client.CatalogRefresh) {
 			_ = now.catalog.Refresh(ctx, client.Name) // logged where it happens
 		}
+	}
+	return err
+}
+
+// restart fails when an operation could not be restarted, so that the alarm rings.
+func (j *Janitor) restart(ctx context.Context, now *assembly) error {
+	done, err := now.broker.Restart(ctx, restartWorkers)
+	counts := []any{"restarted", done.Restarted}
+	for name, n := range map[string]int{"failed": done.Failed, "unreadable": done.Unreadable, "left": done.Left} {
+		if n > 0 {
+			counts = append(counts, name, n)
+		}
+	}
+	// The metric of overdue operations is made of this line (template.yaml).
+	j.core.logger.InfoContext(ctx, "janitor round", counts...)
+	if failed := done.Failed + done.Unreadable; err == nil && failed > 0 {
+		err = fmt.Errorf("%d overdue operations could not be restarted, the first because of: %w", failed, done.Fault)
 	}
 	return err
 }

@@ -79,11 +79,11 @@ func (s *table) Get(ctx context.Context, key broker.Key) (broker.Record, error) 
 	return s.MemoryStore.Get(ctx, key)
 }
 
-func (s *table) Unfinished(ctx context.Context, due time.Time, limit int) ([]broker.Unfinished, error) {
+func (s *table) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
 	if err := s.trouble(); err != nil {
-		return nil, err
+		return broker.UnfinishedPage{}, err
 	}
-	return s.MemoryStore.Unfinished(ctx, due, limit)
+	return s.MemoryStore.Unfinished(ctx, due, after, limit)
 }
 
 // logged is a log that may be written and read at the same time.
