@@ -36,12 +36,11 @@ func (s *Store) LastAudit(ctx context.Context, client string) (time.Time, error)
 func (s *Store) PutLastAudit(ctx context.Context, client string, at time.Time) error {
 	key, stamp := auditKey(client), appendStamp(nil, at)
 	err := s.submit(ctx, len(key)+len(stamp), func(b *batch) error {
-		meta := b.tx.Bucket(metaBucket)
-		if bytes.Compare(meta.Get(key), stamp) >= 0 {
+		if bytes.Compare(b.tx.Bucket(metaBucket).Get(key), stamp) >= 0 {
 			return nil
 		}
 		b.changes++
-		return meta.Put(key, stamp)
+		return b.put(metaBucket, key, stamp)
 	})
 	if err != nil {
 		return fmt.Errorf("put last audit of %.64q: %w", client, err)

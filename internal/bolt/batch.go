@@ -12,14 +12,36 @@ type batch struct {
 	tx   *bbolt.Tx
 	keys *keyring
 	now  func() time.Time
+	// sum is that of what the file will hold.
+	sum contents
 	// changes counts the writes whose condition held.
 	changes int
 	// taken are the slots that this commit began to use, dropped those it gave up.
 	taken, dropped []uint32
 }
 
-func newBatch(tx *bbolt.Tx, keys *keyring, now func() time.Time) *batch {
-	return &batch{tx: tx, keys: keys, now: now}
+func newBatch(tx *bbolt.Tx, keys *keyring, now func() time.Time, sum contents) *batch {
+	return &batch{tx: tx, keys: keys, now: now, sum: sum}
+}
+
+// put and delete are how everything is written, so that the sum stays right.
+func (b *batch) put(bucket, key, value []byte) error {
+	b.forget(bucket, key)
+	b.sum.add(string(bucket), key, value)
+	return b.tx.Bucket(bucket).Put(key, value)
+}
+
+func (b *batch) delete(bucket, key []byte) error {
+	b.forget(bucket, key)
+	return b.tx.Bucket(bucket).Delete(key)
+}
+
+// forget takes what the key has now out of the sum. Get would not tell an empty value,
+// put by this transaction, from none.
+func (b *batch) forget(bucket, key []byte) {
+	if found, value := b.tx.Bucket(bucket).Cursor().Seek(key); bytes.Equal(found, key) {
+		b.sum.remove(string(bucket), key, value)
+	}
 }
 
 // find returns the item with this id, expired or not, and a nil value for none. Both
@@ -72,7 +94,7 @@ func (b *batch) replace(id []byte, old, it item, operation string) error {
 		return err
 	}
 	b.changes++
-	return b.tx.Bucket(itemsBucket).Put(id, it.encode())
+	return b.put(itemsBucket, id, it.encode())
 }
 
 // remove deletes the item and its traces in the indexes.
@@ -81,7 +103,7 @@ func (b *batch) remove(id []byte, old item) error {
 		return err
 	}
 	b.changes++
-	return b.tx.Bucket(itemsBucket).Delete(id)
+	return b.delete(itemsBucket, id)
 }
 
 // unindex deletes the index entries of old that next does not have.
@@ -96,29 +118,29 @@ func (b *batch) unindex(id []byte, old, next header) error {
 		return nil
 	}
 	b.dropped = append(b.dropped, old.slot)
-	return b.tx.Bucket(slotsBucket).Delete(slotKey(old.slot))
+	return b.delete(slotsBucket, slotKey(old.slot))
 }
 
 func (b *batch) unstamp(bucket, id []byte, old, next time.Time) error {
 	if old.IsZero() || old.Equal(next) {
 		return nil
 	}
-	return b.tx.Bucket(bucket).Delete(stamped(old, id))
+	return b.delete(bucket, stamped(old, id))
 }
 
 func (b *batch) index(id []byte, h header, operation string) error {
 	if !h.due.IsZero() {
-		if err := b.tx.Bucket(dueBucket).Put(stamped(h.due, id), []byte(operation)); err != nil {
+		if err := b.put(dueBucket, stamped(h.due, id), []byte(operation)); err != nil {
 			return err
 		}
 	}
 	if !h.expires.IsZero() {
-		if err := b.tx.Bucket(expiryBucket).Put(stamped(h.expires, id), nil); err != nil {
+		if err := b.put(expiryBucket, stamped(h.expires, id), nil); err != nil {
 			return err
 		}
 	}
 	if h.slot == 0 {
 		return nil
 	}
-	return b.tx.Bucket(slotsBucket).Put(slotKey(h.slot), id)
+	return b.put(slotsBucket, slotKey(h.slot), id)
 }

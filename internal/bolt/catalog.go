@@ -66,14 +66,13 @@ type putCatalog struct {
 }
 
 func (p *putCatalog) apply(b *batch) error {
-	bucket := b.tx.Bucket(catalogsBucket)
-	old := bucket.Get(p.id)
+	old := b.tx.Bucket(catalogsBucket).Get(p.id)
 	if catalogRevision(old) != p.revision {
 		p.refused, p.found = true, bytes.Clone(old)
 		return nil
 	}
 	b.changes++
-	return bucket.Put(p.id, p.value)
+	return b.put(catalogsBucket, p.id, p.value)
 }
 
 func (p *putCatalog) answer(c broker.StoredCatalog) (broker.StoredCatalog, error) {

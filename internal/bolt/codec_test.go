@@ -119,7 +119,8 @@ func constantKeyring(t *testing.T) *keyring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := openKeyring(path, id, nil, sevens{}, slog.New(slog.DiscardHandler))
+	unchecked := func(*keyring) error { return nil }
+	k, err := openKeyring(path, id, nil, unchecked, Options{Random: sevens{}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,13 +21,20 @@ func (s *Store) submit(ctx context.Context, size int, apply func(*batch) error) 
 	}
 	select {
 	case <-w.done:
+		return w.err
+	case <-s.stuck:
+		return s.broken()
 	case <-ctx.Done():
 		if s.queue.withdraw(w) {
 			return ctx.Err()
 		}
-		<-w.done
 	}
-	return w.err
+	select {
+	case <-w.done:
+		return w.err
+	case <-s.stuck:
+		return s.broken()
+	}
 }
 
 // commitAll is the committer: one goroutine carries out all writes, and those that
@@ -39,7 +46,7 @@ func (s *Store) commitAll() {
 		if len(writes) == 0 {
 			return
 		}
-		err := s.commit(writes)
+		err := s.guard(func() error { return s.commit(writes) })
 		for _, w := range writes {
 			w.err = err
 			close(w.done)
@@ -75,14 +82,14 @@ func (s *Store) gather(answered int) {
 // commit carries out the writes in order in one transaction. Its error is that of
 // all of them.
 func (s *Store) commit(writes []*write) error {
-	if _, _, broken := s.horizon.look(); broken != nil {
-		return broken
+	if err := s.broken(); err != nil {
+		return err
 	}
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		return fmt.Errorf("begin a commit: %w", err)
 	}
-	b := newBatch(tx, s.keys, s.now)
+	b := newBatch(tx, s.keys, s.now, s.contents)
 	for _, w := range writes {
 		if err := w.apply(b); err != nil {
 			return s.abandon(b, err)
@@ -91,14 +98,24 @@ func (s *Store) commit(writes []*write) error {
 	return s.finish(b)
 }
 
+// broken returns why nothing is believed any more, if so.
+func (s *Store) broken() error {
+	_, _, broken := s.horizon.look()
+	return broken
+}
+
 func (s *Store) finish(b *batch) error {
 	if b.changes == 0 {
 		return b.tx.Rollback()
 	}
 	id := b.tx.ID()
+	if err := b.sum.store(b.tx); err != nil {
+		return s.abandon(b, err)
+	}
 	if err := b.tx.Commit(); err != nil {
 		return s.failed(b, err)
 	}
+	s.contents = b.sum
 	s.horizon.reach(id)
 	s.commits.Add(1)
 	s.writes.Add(uint64(b.changes))

@@ -135,9 +135,14 @@ func (s *Store) view(ctx context.Context, read func(*bbolt.Tx) error) error {
 		return err
 	}
 	var seen int
-	fault := s.db.View(func(tx *bbolt.Tx) error {
-		seen = tx.ID()
-		return read(tx)
+	if err := s.broken(); err != nil {
+		return err
+	}
+	fault := s.guard(func() error {
+		return s.db.View(func(tx *bbolt.Tx) error {
+			seen = tx.ID()
+			return read(tx)
+		})
 	})
 	if errors.Is(fault, berrors.ErrDatabaseNotOpen) {
 		return ErrClosed

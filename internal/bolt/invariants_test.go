@@ -41,6 +41,7 @@ func checkIndexes(t *testing.T, s *Store) {
 		for name := range want {
 			t.Errorf("the indexes lack %q", name)
 		}
+		checkContents(t, tx)
 		return checkSlots(t, s, tx)
 	})
 	if err != nil {
@@ -77,4 +78,22 @@ func checkSlots(t *testing.T, s *Store, tx *bbolt.Tx) error {
 		}
 		return nil
 	})
+}
+
+// checkContents compares the sum that the last commit stored with what is there.
+func checkContents(t *testing.T, tx *bbolt.Tx) {
+	t.Helper()
+	var want contents
+	stored, txid, known := decodeContents(tx.Bucket(metaBucket).Get(contentsKey))
+	for _, name := range allBuckets() {
+		_ = tx.Bucket(name).ForEach(func(k, v []byte) error {
+			if !bytes.Equal(k, contentsKey) {
+				want.add(string(name), k, v)
+			}
+			return nil
+		})
+	}
+	if !known || stored != want || txid != uint64(tx.ID()) {
+		t.Errorf("the sum of commit %d is %v, known: %t; want %v of commit %d", txid, stored, known, want, tx.ID())
+	}
 }

@@ -24,6 +24,25 @@ const keyFileMagic = "ferry slot keys1"
 
 func slotOffset(slot uint32) int64 { return int64(slot) * slotSize }
 
+// unnamed is the end of a key file's name until the store knows of it.
+const unnamed = ".new"
+
+// nameKeyFile gives a new key file its name, if that is still to be done.
+func nameKeyFile(path string, id []byte) error {
+	if there(path) {
+		return nil
+	}
+	f, err := os.Open(path + unnamed)
+	if err != nil {
+		return nil // openKeyFile says that there is none
+	}
+	_, err = checkKeyFile(f, id)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+unnamed, path)
+}
+
 // createKeyFile makes the file with its first keys and returns its id, durable but
 // for the name of the file.
 func createKeyFile(path string, random io.Reader) (id []byte, err error) {
@@ -32,7 +51,7 @@ func createKeyFile(path string, random io.Reader) (id []byte, err error) {
 		return nil, err
 	}
 	copy(content, keyFileMagic)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +66,7 @@ func createKeyFile(path string, random io.Reader) (id []byte, err error) {
 func openKeyFile(path string, id []byte) (*os.File, uint32, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, 0, fmt.Errorf("the key file that belongs to %s cannot be opened; restore it: %w", storeFile, err)
+		return nil, 0, foreign(fmt.Sprintf("%s, which belongs to %s, cannot be opened: %v", keyFile, storeFile, err))
 	}
 	slots, err := checkKeyFile(f, id)
 	if err != nil {
@@ -62,7 +81,7 @@ func checkKeyFile(f *os.File, id []byte) (slots uint32, err error) {
 		return 0, err
 	}
 	if string(head[:]) != keyFileMagic+string(id) {
-		return 0, fmt.Errorf("%s and %s do not belong together; restore both from the same copy", keyFile, storeFile)
+		return 0, foreign(keyFile + " and " + storeFile + " do not belong together: one is of another folder, or damaged")
 	}
 	info, err := f.Stat()
 	if err != nil {

@@ -40,20 +40,21 @@ type keyring struct {
 	wake, stop, stopped chan struct{}
 }
 
-// openKeyring opens the key file and replaces the keys of all slots that are not
-// used.
-func openKeyring(path string, id []byte, used map[uint32]bool, random io.Reader, logger *slog.Logger) (*keyring, error) {
+// openKeyring opens the key file, has it checked, and then replaces the keys of all
+// slots that are not used.
+func openKeyring(path string, id []byte, used map[uint32]bool, check func(*keyring) error, o Options) (*keyring, error) {
 	f, slots, err := openKeyFile(path, id)
 	if err != nil {
 		return nil, err
 	}
 	k := &keyring{
-		file: f, logger: logger, random: random, slots: slots,
+		file: f, logger: o.Logger, random: o.Random, slots: slots,
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	for slot := range used {
 		if slot == 0 || slot > slots {
-			return nil, errors.Join(fmt.Errorf("%s lacks slot %d, which a record uses; restore it", keyFile, slot), f.Close())
+			err := foreign(fmt.Sprintf("%s is cut off: it lacks slot %d, which a record uses", keyFile, slot))
+			return nil, errors.Join(err, f.Close())
 		}
 	}
 	for slot := uint32(1); slot <= slots; slot++ {
@@ -61,7 +62,10 @@ func openKeyring(path string, id []byte, used map[uint32]bool, random io.Reader,
 			k.retired = append(k.retired, slot)
 		}
 	}
-	if err := k.shred(); err != nil {
+	if err = check(k); err == nil {
+		err = k.shred()
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	go k.run()

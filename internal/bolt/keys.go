@@ -18,6 +18,10 @@ var (
 	metaBucket     = []byte("meta")     // what the whole file is about
 )
 
+func allBuckets() [][]byte {
+	return [][]byte{itemsBucket, dueBucket, expiryBucket, slotsBucket, catalogsBucket, metaBucket}
+}
+
 var errBadID = errors.New("malformed item id")
 
 // itemID puts the length of client and instance id before each, so that any bytes

@@ -215,7 +215,7 @@ func TestSlots(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(t.Context(), Options{Dir: dir, Now: time.Now}); err == nil || !strings.Contains(err.Error(), "restore") {
+			if _, err := Open(t.Context(), Options{Dir: dir, Now: time.Now}); !refused(err) {
 				t.Errorf("%s: Open: %v; want a refusal that says what to do", name, err)
 			}
 		}

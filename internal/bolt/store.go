@@ -27,6 +27,11 @@ type Store struct {
 	now     func() time.Time
 	queue   *queue
 	horizon *horizon
+	// contents is the sum of what the file holds; the committer's alone.
+	contents contents
+	// stuck is closed when bbolt panicked, and may hold its locks for ever.
+	stuck   chan struct{}
+	givenUp sync.Once
 	// committed is closed when the committer has ended.
 	committed chan struct{}
 	closing   sync.Once
@@ -62,8 +67,16 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.queue.close()
-		<-s.committed
-		s.closeErr = errors.Join(s.keys.close(), s.db.Close())
+		select {
+		case <-s.committed:
+		case <-s.stuck:
+		}
+		s.closeErr = s.keys.close()
+		select {
+		case <-s.stuck:
+		default:
+			s.closeErr = errors.Join(s.closeErr, s.db.Close())
+		}
 	})
 	return s.closeErr
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -116,6 +117,34 @@ func TestOptionsAreNotWrittenTo(t *testing.T) {
 		}
 		if api := o.Config.Clients[0].CloudFoundry.API; api != "" {
 			t.Fatalf("the client is at %s now", api)
+		}
+	}
+}
+
+// TestADamagedFolderEndsWithASentence, and with exit code 1: which folder, what is wrong
+// with it, and what to do.
+func TestADamagedFolderEndsWithASentence(t *testing.T) {
+	t.Parallel()
+	o := embedded()
+	o.Data = t.TempDir()
+	file := filepath.Join(o.Data, "ferry.db")
+	if err := Embed(t.Context(), o, func(http.Handler, string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, whole[:len(whole)/3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err = Embed(t.Context(), o, func(http.Handler, string) error { t.Error("it answers"); return nil })
+	if ExitCode(err) != ExitFailure {
+		t.Fatalf("exit code %d: %v", ExitCode(err), err)
+	}
+	for _, part := range []string{"The data folder " + o.Data + " cannot be used: ferry.db is damaged", "Nothing was changed. Restore "} {
+		if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v; want one line with %q", err, part)
 		}
 	}
 }

@@ -118,6 +118,9 @@ func (o ServeOptions) withStore(ctx context.Context, f func(*bolt.Store) error) 
 	if errors.Is(err, bolt.ErrInUse) {
 		return failure(err, "The data folder %s is in use by another process. Stop that one, or choose another folder with --data.", dir)
 	}
+	if fault, ok := errors.AsType[*bolt.FolderError](err); ok {
+		return failure(err, "The data folder %s cannot be used: %s. %s.", dir, fault.What, fault.Do)
+	}
 	if err != nil {
 		return failure(err, "The data folder %s cannot be opened: %v.", dir, err)
 	}
