@@ -1,5 +1,7 @@
 // Package loop is broker.Workflow in the process itself: a timer for each running
-// operation, and a bounded number of ticks at a time.
+// operation, and a bounded number of ticks at a time. A tick may wait for Cloud Foundry
+// as long as a call to it takes; so each client has slots of its own, and those whose
+// Cloud Foundry hangs hold up nobody else's operations.
 //
 // It forgets with its process; whoever starts it lets the broker resume what the
 // store says is unfinished.
@@ -18,7 +20,7 @@ import (
 
 // Options are what a Loop is made of.
 type Options struct {
-	// Concurrency is how many ticks may run at once; 0 means 32.
+	// Concurrency is how many ticks of one client may run at once; 0 means 32.
 	Concurrency int
 	// Retry is the pause after a tick that failed; 0 means one second.
 	Retry  time.Duration
@@ -30,13 +32,13 @@ type Options struct {
 type Loop struct {
 	options  Options
 	advancer broker.Advancer
-	slots    chan struct{}
 	stopping chan struct{}
 	ctx      context.Context
 	cancel   context.CancelFunc
 
 	mu      sync.Mutex
 	running map[job]*entry
+	slots   map[string]chan struct{} // of each client
 	closed  bool
 	ticks   sync.WaitGroup
 }
@@ -73,8 +75,8 @@ func New(o Options) *Loop {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Loop{
 		options: o, ctx: ctx, cancel: cancel,
-		slots: make(chan struct{}, o.Concurrency), stopping: make(chan struct{}),
-		running: map[job]*entry{},
+		stopping: make(chan struct{}),
+		running:  map[job]*entry{}, slots: map[string]chan struct{}{},
 	}
 }
 
@@ -113,29 +115,36 @@ func (l *Loop) schedule(j job, e *entry, delay time.Duration) {
 
 // tick does one step, once a slot is free.
 func (l *Loop) tick(j job, e *entry) {
-	if !l.enter(e) {
+	slots := l.enter(j, e)
+	if slots == nil {
 		return
 	}
 	defer l.ticks.Done()
 	select {
-	case l.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-l.stopping:
 		return
 	}
 	step := l.advance(j)
-	<-l.slots
+	<-slots
 	l.leave(j, e, step)
 }
 
-func (l *Loop) enter(e *entry) bool {
+// enter returns the slots of the client, or nil once the loop was closed.
+func (l *Loop) enter(j job, e *entry) chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return false
+		return nil
 	}
 	e.busy = true
 	l.ticks.Add(1)
-	return true
+	slots, ok := l.slots[j.key.Client]
+	if !ok {
+		slots = make(chan struct{}, l.options.Concurrency)
+		l.slots[j.key.Client] = slots
+	}
+	return slots
 }
 
 func (l *Loop) leave(j job, e *entry, step broker.Step) {
@@ -157,7 +166,8 @@ func (l *Loop) leave(j job, e *entry, step broker.Step) {
 func (l *Loop) advance(j job) (step broker.Step) {
 	defer func() {
 		if p := recover(); p != nil {
-			l.report(j, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			// The value may hold what must not be logged: its type has to do.
+			l.report(j, fmt.Errorf("panic of type %T", p), "stack", string(debug.Stack()))
 			step = broker.Step{Wait: l.options.Retry}
 		}
 	}()
@@ -171,10 +181,11 @@ func (l *Loop) advance(j job) (step broker.Step) {
 	return step
 }
 
-func (l *Loop) report(j job, err error) {
-	l.options.Logger.Error("a step of an operation failed; it is tried again",
+func (l *Loop) report(j job, err error, more ...any) {
+	l.options.Logger.Error("a step of an operation failed; it is tried again", append([]any{
 		"client", j.key.Client, "instance_id", j.key.InstanceID, "binding_id", j.key.BindingID,
-		"operation", j.operation, "error", err.Error())
+		"operation", j.operation, "error", err.Error(),
+	}, more...)...)
 }
 
 // Running returns how many operations are driven.

@@ -184,7 +184,7 @@ func TestAPanicIsLoggedAndOthersGoOn(t *testing.T) {
 	panicking := func() *driver {
 		return newDriver(func(_ context.Context, operation string, n int) (broker.Step, error) {
 			if operation == "bad" && n < 3 {
-				panic("out of cheese")
+				panic("s3cr3t")
 			}
 			return broker.Step{Done: n >= 3, Wait: time.Second}, nil
 		})
@@ -196,8 +196,8 @@ func TestAPanicIsLoggedAndOthersGoOn(t *testing.T) {
 		start(t, l, "good", 500*time.Millisecond)
 		pass(time.Minute)
 		d.saw(t, "bad at 0s", "good at 500ms", "bad at 1s", "good at 1.5s", "bad at 2s", "good at 2.5s")
-		if n := strings.Count(log.String(), "out of cheese"); n != 2 {
-			t.Errorf("%d of 2 panics were logged:\n%s", n, log.String())
+		if n := strings.Count(log.String(), "panic of type string"); n != 2 || strings.Contains(log.String(), "s3cr3t") {
+			t.Errorf("%d of 2 panics were logged by their type alone:\n%s", n, log.String())
 		}
 		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "operation=bad") {
 			t.Errorf("the log does not say whose panic it was:\n%s", log.String())
@@ -227,6 +227,37 @@ func TestNoMoreStepsThanSlots(t *testing.T) {
 		if n := l.Running(); n != 0 {
 			t.Errorf("%d operations are left", n)
 		}
+	})
+}
+
+// TestAClientThatHangsHoldsUpNobodyElse: its Cloud Foundry answers nothing, and each of
+// its ticks waits as long as it may.
+func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
+	hanging := func() *driver {
+		return newDriver(func(ctx context.Context, operation string, n int) (broker.Step, error) {
+			if strings.HasPrefix(operation, "hangs") {
+				<-ctx.Done()
+			}
+			return broker.Step{Done: n >= 3, Wait: time.Second}, nil
+		})
+	}
+	inBubble(t, loop.Options{}, hanging, func(t *testing.T, l *loop.Loop, d *driver) {
+		for n := range 80 {
+			s := broker.Start{Key: broker.Key{Client: fmt.Sprintf("client-%d", n%2), InstanceID: "i"}, Operation: fmt.Sprintf("hangs-%d", n)}
+			if err := l.Start(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Second)
+		d.mu.Lock()
+		d.steps = nil
+		d.mu.Unlock()
+		start(t, l, "create", 0)
+		pass(2 * time.Second)
+		d.saw(t, "create at 1s", "create at 2s", "create at 3s")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.Close(ctx)
 	})
 }
 
