@@ -106,6 +106,23 @@ func TestTemporaryFolderIsRemoved(t *testing.T) {
 	}
 }
 
+// TestHangupIsIgnored, with a line that says what to do instead: it used to end the process.
+func TestHangupIsIgnored(t *testing.T) {
+	t.Parallel()
+	c := begin(t, nil, "serve", "--simulate-cf", "--listen", "127.0.0.1:0")
+	url := c.url(brokerListens)
+	for range 2 {
+		c.signal(syscall.SIGHUP)
+		c.until(func(line string) (string, bool) {
+			return line, strings.Contains(line, "SIGHUP is ignored: the configuration is read at the start only")
+		})
+	}
+	answer, err := http.Get(url + "/healthz")
+	if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("%v, %v", answer, err)
+	}
+}
+
 // configured is a broker whose Cloud Foundry is a process of its own.
 const configured = `clients:
   - name: a

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"os"
+	"os/signal"
+	"syscall"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -33,6 +37,10 @@ func newServe(env environment) *cobra.Command {
 		}
 		o.Version, o.Commit, o.Logger, o.LookupEnv = env.version, env.commit, logger, env.lookupEnv
 		o.Hint = logs.hint(env)
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		defer signal.Stop(hangups)
+		o.Hangups = hangups
 		return wire.Serve(cmd.Context(), o)
 	}
 	return cmd

@@ -1,9 +1,11 @@
 package bolt
 
 import (
+	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
+
+	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 // FolderError says why a data folder cannot be used, and what to do about it. Nothing
@@ -48,12 +50,8 @@ func keysAlone() error {
 func guarded(f func() error) (panicked bool, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case runtime.Error:
-			panicked, err = true, fmt.Errorf("%s cannot be read: %w", storeFile, p)
-		default:
-			panicked, err = true, fmt.Errorf("%s cannot be read: panic of type %T", storeFile, p)
+		if p := recover(); p != nil {
+			panicked, err = true, fmt.Errorf("%s cannot be read: %w", storeFile, broker.Recovered(p))
 		}
 	}()
 	return false, f()
@@ -63,12 +61,16 @@ func guarded(f func() error) (panicked bool, err error) {
 // so that it is not asked anything any more.
 func (s *Store) guard(f func() error) error {
 	panicked, err := guarded(f)
-	if panicked {
-		err = fmt.Errorf("%w; the store is not used any more until Ferry starts again", err)
-		s.givenUp.Do(func() {
-			s.horizon.fail(err)
-			close(s.stuck)
-		})
+	if !panicked {
+		return err
 	}
+	err = fmt.Errorf("%w; the store is not used any more until Ferry starts again", err)
+	s.givenUp.Do(func() {
+		if p, ok := errors.AsType[*broker.PanicError](err); ok {
+			s.keys.logger.Error("the store was damaged while it was in use; stop ferry and restore it", "error", err.Error(), "stack", p.Stack)
+		}
+		s.horizon.fail(err)
+		close(s.stuck)
+	})
 	return err
 }

@@ -2,8 +2,6 @@ package bolt
 
 import (
 	"bytes"
-	"encoding/binary"
-	"hash/fnv"
 	"io"
 )
 
@@ -21,70 +19,10 @@ const (
 	freelistPage = 0x10
 	bucketEntry  = 0x01
 
-	dbMagic     = 0xED0CDAED
-	dbVersion   = 2
-	firstData   = 2
-	noFreelist  = 1<<64 - 1
-	maxPageSize = 1 << 24
-	maxDepth    = 64
+	firstData  = 2
+	noFreelist = 1<<64 - 1
+	maxDepth   = 64
 )
-
-// word reads the file's numbers: those of the machine.
-var word = binary.NativeEndian
-
-// dbHeader is one of the two headers.
-type dbHeader struct {
-	pageSize             uint32
-	root, freelist, high uint64
-	txid                 uint64
-}
-
-// readHeader returns false for what is no header.
-func readHeader(page []byte) (h dbHeader, ok bool) {
-	if len(page) < pageHeader+64 {
-		return h, false
-	}
-	m := page[pageHeader:]
-	sum := fnv.New64a()
-	_, _ = sum.Write(m[:56]) // a hash takes everything
-	if word.Uint32(m) != dbMagic || word.Uint32(m[4:]) != dbVersion || word.Uint64(m[56:]) != sum.Sum64() {
-		return h, false
-	}
-	h = dbHeader{pageSize: word.Uint32(m[8:]), root: word.Uint64(m[16:]), freelist: word.Uint64(m[32:]), high: word.Uint64(m[40:]), txid: word.Uint64(m[48:])}
-	return h, h.pageSize >= 1024 && h.pageSize <= maxPageSize && h.pageSize&(h.pageSize-1) == 0
-}
-
-// newestHeader finds the header of the last commit. bbolt would go by the other one when
-// a header is damaged, and forget the last commit; but a header lies within one sector,
-// which a loss of power leaves old or new, and commits write the two in turn.
-func newestHeader(file io.ReaderAt, size int64) (dbHeader, error) {
-	buffer := make([]byte, pageHeader+64)
-	at := func(offset int64) (dbHeader, bool) {
-		n, _ := file.ReadAt(buffer, offset)
-		return readHeader(buffer[:n])
-	}
-	first, ok := at(0)
-	for page := int64(1024); !ok && page < size && page <= maxPageSize; page *= 2 {
-		if h, found := at(page); found && int64(h.pageSize) == page {
-			return dbHeader{}, damaged("its first page is")
-		}
-	}
-	if !ok {
-		return dbHeader{}, foreign(storeFile + " is not a file that Ferry wrote, or its beginning is damaged")
-	}
-	second, ok := at(int64(first.pageSize))
-	if !ok || second.pageSize != first.pageSize {
-		return dbHeader{}, damaged("its second page is")
-	}
-	switch second.txid - first.txid {
-	case 1:
-		return second, nil
-	case 1<<64 - 1:
-		return first, nil
-	default:
-		return dbHeader{}, damaged("its two headers are of the commits %d and %d", first.txid, second.txid)
-	}
-}
 
 // pages walks the tree of a file that nobody writes.
 type pages struct {
@@ -141,8 +79,8 @@ func (p *pages) page(id uint64) ([]byte, error) {
 	if err := p.read(head[:], id); err != nil {
 		return nil, err
 	}
-	more := uint64(word.Uint32(head[12:]))
-	if word.Uint64(head[:]) != id || more >= p.header.high-id {
+	more := uint64(number32(head[12:]))
+	if number64(head[:]) != id || more >= p.header.high-id {
 		return nil, damaged("page %d is not what was written there", id)
 	}
 	for n := range more {
@@ -170,7 +108,7 @@ func (p *pages) tree(bucket string, id uint64, low, high []byte, depth int) erro
 	if depth > maxDepth {
 		return damaged("page %d lies too deep", id)
 	}
-	switch word.Uint16(content[8:]) {
+	switch number16(content[8:]) {
 	case leafPage:
 		return p.leaf(bucket, id, content, low, high, depth)
 	case branchPage:
@@ -198,17 +136,17 @@ func cut(content []byte, offset, length uint64) ([]byte, bool) {
 }
 
 func (p *pages) branch(bucket string, id uint64, content, low, high []byte, depth int) error {
-	count := int(word.Uint16(content[10:]))
+	count := int(number16(content[10:]))
 	keys, children := make([][]byte, count), make([]uint64, count)
 	for n := range count {
 		e, at, ok := element(content, n)
 		if ok {
-			keys[n], ok = cut(content, at+uint64(word.Uint32(e)), uint64(word.Uint32(e[4:])))
+			keys[n], ok = cut(content, at+uint64(number32(e)), uint64(number32(e[4:])))
 		}
 		if !ok || !within(keys[n], low, high, n > 0) {
 			return damaged("page %d holds what does not belong there", id)
 		}
-		low, children[n] = keys[n], word.Uint64(e[8:])
+		low, children[n] = keys[n], number64(e[8:])
 	}
 	if count == 0 {
 		return damaged("page %d is empty", id)
@@ -235,21 +173,21 @@ func within(key, low, high []byte, behind bool) bool {
 }
 
 func (p *pages) leaf(bucket string, id uint64, content, low, high []byte, depth int) error {
-	for n := range int(word.Uint16(content[10:])) {
+	for n := range int(number16(content[10:])) {
 		e, at, ok := element(content, n)
 		var key, value []byte
 		if ok {
-			size := uint64(word.Uint32(e[8:]))
-			at += uint64(word.Uint32(e[4:]))
+			size := uint64(number32(e[8:]))
+			at += uint64(number32(e[4:]))
 			if key, ok = cut(content, at, size); ok {
-				value, ok = cut(content, at+size, uint64(word.Uint32(e[12:])))
+				value, ok = cut(content, at+size, uint64(number32(e[12:])))
 			}
 		}
 		if !ok || !within(key, low, high, n > 0) {
 			return damaged("page %d holds what does not belong there", id)
 		}
 		low = key
-		if word.Uint32(e)&bucketEntry == 0 {
+		if number32(e)&bucketEntry == 0 {
 			p.entry(bucket, key, value)
 			continue
 		}
@@ -266,11 +204,11 @@ func (p *pages) bucket(name string, id uint64, value []byte, depth int) error {
 		return damaged("page %d holds what does not belong there", id)
 	}
 	p.bucketFound(name)
-	if root := word.Uint64(value); root != 0 {
+	if root := number64(value); root != 0 {
 		return p.tree(name, root, nil, nil, depth+1)
 	}
 	inline := value[bucketSize:]
-	if len(inline) < pageHeader || word.Uint16(inline[8:]) != leafPage || depth > maxDepth {
+	if len(inline) < pageHeader || number16(inline[8:]) != leafPage || depth > maxDepth {
 		return damaged("page %d holds what does not belong there", id)
 	}
 	return p.leaf(name, id, inline, nil, nil, depth+1)
@@ -283,19 +221,19 @@ func (p *pages) freelist() error {
 	if err != nil {
 		return err
 	}
-	if word.Uint16(content[8:]) != freelistPage {
+	if number16(content[8:]) != freelistPage {
 		return damaged("page %d is not of the kind that was written there", id)
 	}
 	ids := content[pageHeader:]
-	count := uint64(word.Uint16(content[10:]))
+	count := uint64(number16(content[10:]))
 	if count == 0xFFFF && len(ids) >= 8 { // the count itself stands first
-		count, ids = word.Uint64(ids), ids[8:]
+		count, ids = number64(ids), ids[8:]
 	}
 	if count > uint64(len(ids))/8 {
 		return damaged("page %d holds what does not belong there", id)
 	}
 	for n := range count {
-		if err := p.claim(word.Uint64(ids[8*n:])); err != nil {
+		if err := p.claim(number64(ids[8*n:])); err != nil {
 			return err
 		}
 	}

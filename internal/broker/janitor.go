@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -52,7 +51,7 @@ func (b *Broker) Restart(ctx context.Context, workers int) (Round, error) {
 	round = w.round
 	if round.Failed+round.Unreadable > 0 {
 		b.Logger.LogAttrs(ctx, slog.LevelWarn, "overdue operations could not be restarted", slog.Int("failed", round.Failed),
-			slog.Int("unreadable", round.Unreadable), slog.Int("restarted", round.Restarted), errorAttr(round.Fault))
+			slog.Int("unreadable", round.Unreadable), slog.Int("restarted", round.Restarted), errorAttr(round.Fault), stackAttr(round.Fault))
 	}
 	return round, err
 }
@@ -130,7 +129,8 @@ func (w *restarts) next(ctx context.Context) (Unfinished, bool) {
 // note counts what became of one. A panic is a fault like others: it must not end the
 // process, which drives other operations.
 func (w *restarts) note(ctx context.Context, u Unfinished, restart func() (bool, error)) {
-	ok, err := unpanicked(restart)
+	ok := false
+	err := panicAsError(func() (err error) { ok, err = restart(); return err })
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -145,17 +145,6 @@ func (w *restarts) note(ctx context.Context, u Unfinished, restart func() (bool,
 			w.round.Fault = fmt.Errorf("operation %s: %w", u.Operation, err)
 		}
 	}
-}
-
-// unpanicked returns a panic as an error that names its type only: the value may hold
-// what must not be logged.
-func unpanicked(f func() (bool, error)) (ok bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			ok, err = false, fmt.Errorf("panic of type %T\n%s", p, debug.Stack())
-		}
-	}()
-	return f()
 }
 
 func (b *Broker) restart(ctx context.Context, u Unfinished) (bool, error) {

@@ -131,7 +131,7 @@ func TestWhatCannotBeRestartedKeepsNobody(t *testing.T) {
 				}
 				return nil
 			}
-		}, broker.Round{Restarted: 12, Failed: 2500}, "panic of type string"},
+		}, broker.Round{Restarted: 12, Failed: 2500}, "panic with a value of the type string"},
 		"entries of the index that cannot be read": {func(c *crowd) {
 			c.list = func(page broker.UnfinishedPage, err error) (broker.UnfinishedPage, error) {
 				for len(page.Operations) > 0 && page.Operations[0].Key.Client == "old" {

@@ -11,7 +11,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -166,8 +165,8 @@ func (l *Loop) leave(j job, e *entry, step broker.Step) {
 func (l *Loop) advance(j job) (step broker.Step) {
 	defer func() {
 		if p := recover(); p != nil {
-			// The value may hold what must not be logged: its type has to do.
-			l.report(j, fmt.Errorf("panic of type %T", p), "stack", string(debug.Stack()))
+			panicked := broker.Recovered(p)
+			l.report(j, panicked, "stack", panicked.Stack)
 			step = broker.Step{Wait: l.options.Retry}
 		}
 	}()

@@ -196,7 +196,7 @@ func TestAPanicIsLoggedAndOthersGoOn(t *testing.T) {
 		start(t, l, "good", 500*time.Millisecond)
 		pass(time.Minute)
 		d.saw(t, "bad at 0s", "good at 500ms", "bad at 1s", "good at 1.5s", "bad at 2s", "good at 2.5s")
-		if n := strings.Count(log.String(), "panic of type string"); n != 2 || strings.Contains(log.String(), "s3cr3t") {
+		if n := strings.Count(log.String(), "panic with a value of the type string"); n != 2 || strings.Contains(log.String(), "s3cr3t") {
 			t.Errorf("%d of 2 panics were logged by their type alone:\n%s", n, log.String())
 		}
 		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "operation=bad") {

@@ -23,6 +23,8 @@ func TestDocsListEveryMetric(t *testing.T) {
 	m.OperationStarted("binding", "create")
 	m.OperationEnded("binding", "create", "succeeded", time.Second)
 	m.Call("job", "200", time.Second)
+	m.Audit("completed")
+	m.Overdue("restarted", 1)
 	families, documented := map[string]bool{}, map[string]bool{}
 	for _, line := range scrape(t, m, "# TYPE ferry_") {
 		families[strings.Fields(line)[2]] = true

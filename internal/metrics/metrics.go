@@ -16,6 +16,7 @@ type Metrics struct {
 	requests *requests
 	operate  *operations
 	calls    *calls
+	janitor  *janitor
 	build    *prometheus.GaugeVec
 }
 
@@ -27,6 +28,7 @@ func New() *Metrics {
 		requests: newRequests(),
 		operate:  newOperations(),
 		calls:    newCalls(),
+		janitor:  newJanitor(),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "ferry_build_info",
 			Help: "Always 1; the labels say what is running.",
@@ -37,6 +39,7 @@ func New() *Metrics {
 	m.registry.MustRegister(m.requests.collectors()...)
 	m.registry.MustRegister(m.operate.collectors()...)
 	m.registry.MustRegister(m.calls.collectors()...)
+	m.registry.MustRegister(m.janitor.collectors()...)
 	return m
 }
 

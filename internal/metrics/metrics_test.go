@@ -126,6 +126,16 @@ func TestSamples(t *testing.T) {
 			prefix: "ferry_cloud_foundry_call_duration_seconds_sum",
 			want:   []string{`ferry_cloud_foundry_call_duration_seconds_sum{call="job",result="ok"} 0.02`},
 		},
+		"audits by result": {
+			do:     func(m *Metrics) { m.Audit("completed"); m.Audit("failed"); m.Audit("completed") },
+			prefix: "ferry_audits",
+			want:   []string{`ferry_audits_total{result="completed"} 2`, `ferry_audits_total{result="failed"} 1`},
+		},
+		"overdue operations by result": {
+			do:     func(m *Metrics) { m.Overdue("restarted", 3); m.Overdue("failed", 0); m.Overdue("failed", -1) },
+			prefix: "ferry_overdue",
+			want:   []string{`ferry_overdue_operations_total{result="failed"} 0`, `ferry_overdue_operations_total{result="restarted"} 3`},
+		},
 		"the build that was named last": {
 			do:     func(m *Metrics) { m.Build("0.1", "abc", "go1"); m.Build("0.2", "def", "go1.26") },
 			prefix: "ferry_build_info",

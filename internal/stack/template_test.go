@@ -140,8 +140,8 @@ func TestProperties(t *testing.T) {
 		"Operation.Properties.Tracing.Enabled":                                         "true",
 		"JanitorFunction.Properties.Events.Round.Properties.Input":                     `{"task":"round"}`,
 		"JanitorFunction.Properties.Events.Round.Properties.Schedule":                  "rate(1 minute)",
-		"JanitorFunction.Properties.Events.Audit.Properties.Input":                     `{"task":"audit"}`,
-		"JanitorFunction.Properties.Events.Audit.Properties.Schedule":                  "rate(1 day)",
+		"JanitorFunction.Properties.Events.Audit.Properties.Input":                     `{"task":"audit","due":true}`,
+		"JanitorFunction.Properties.Events.Audit.Properties.Schedule":                  "rate(1 hour)",
 		"Domain.Properties.SecurityPolicy":                                             "TLS_1_2",
 	} {
 		if got := resources.at(path).String(); got != want {

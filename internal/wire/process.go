@@ -38,6 +38,7 @@ type process struct {
 	// connections are those of server.
 	connections *connections
 	stop        chan struct{}
+	figures     *metrics.Metrics
 	logger      *slog.Logger
 }
 
@@ -51,7 +52,7 @@ func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, e
 	if err != nil {
 		return nil, &ExitError{Code: ExitUsage, Cause: err, Message: err.Error()}
 	}
-	p := &process{options: o, config: c, store: store, stop: make(chan struct{}), logger: o.Logger}
+	p := &process{options: o, config: c, store: store, stop: make(chan struct{}), figures: figures, logger: o.Logger}
 	p.loop = loop.New(loop.Options{Now: time.Now, Logger: o.Logger})
 	outages := broker.NewThrottle(time.Minute)
 	p.catalog = parts.Catalog(c, backends, store, outages, o.Logger)
@@ -119,6 +120,8 @@ func (p *process) live(ctx context.Context, answer func(resumed int) error) erro
 	}()
 	running.Go(func() { p.catalog.Run(background) })
 	running.Go(func() { p.janitor(background) })
+	running.Go(func() { p.audits(background) })
+	running.Go(func() { p.hangups(background) })
 	resumed, err := p.broker.Resume(ctx)
 	if err != nil {
 		return failure(err, "The unfinished operations cannot be read: %v.", err)

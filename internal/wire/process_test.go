@@ -13,6 +13,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 	"github.com/ferry-broker/ferry/internal/catalog"
 	"github.com/ferry-broker/ferry/internal/loop"
+	"github.com/ferry-broker/ferry/internal/metrics"
 )
 
 // work runs until its context ends, and then takes a second to end itself.
@@ -96,7 +97,7 @@ func TestNothingOutlivesLive(t *testing.T) {
 func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 	t.Helper()
 	store := &unread{MemoryStore: brokertest.NewMemoryStore(time.Now), runs: []*work{fetch, step}, fault: resume}
-	p := &process{logger: slog.New(slog.DiscardHandler), loop: loop.New(loop.Options{Now: time.Now})}
+	p := &process{logger: slog.New(slog.DiscardHandler), figures: metrics.New(), loop: loop.New(loop.Options{Now: time.Now})}
 	p.catalog = catalog.New(catalog.Options{
 		Sources: []catalog.Source{{Client: "demo", Fetch: fetch.fetch}}, Store: store, Now: time.Now,
 	})

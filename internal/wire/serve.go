@@ -36,6 +36,8 @@ type ServeOptions struct {
 	// Started is called with the broker's and the simulator's addresses once the
 	// broker listens; may be nil.
 	Started func(brokerURL, simulatorURL string)
+	// Hangups are signals that do nothing but leave a line in the log; may be nil.
+	Hangups <-chan os.Signal
 	// Hint receives a line that a newcomer can copy; may be nil.
 	Hint io.Writer
 

@@ -132,7 +132,8 @@ func (s *stack) deletes() []costed {
 func (s *stack) rounds() []costed {
 	return []costed{
 		{name: "janitor's round with nothing due", do: func() { s.sweep(TaskRound) }, want: "4 Query"},
-		{name: "janitor's audit of an empty Cloud Foundry", do: func() { s.sweep(TaskAudit) }, want: "1 CF call"},
+		{name: "janitor's audit of an empty Cloud Foundry", do: func() { s.sweep(TaskAudit) }, want: "1 CF call, 1 PutItem"},
+		{name: "janitor's look whether an audit is due", do: s.sweepDue, want: "1 GetItem"},
 	}
 }
 

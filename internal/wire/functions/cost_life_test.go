@@ -129,7 +129,9 @@ func newLife(t *testing.T) *stack {
 
 // hour is what the janitor takes in an hour in which nothing is due.
 func (s *stack) hour() tally {
+	s.sweep(TaskAudit)
 	return s.counted(func() {
+		s.sweepDue()
 		for range 60 {
 			s.clock.pass(time.Minute)
 			s.sweep(TaskRound)

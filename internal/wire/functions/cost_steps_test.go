@@ -51,10 +51,15 @@ func (s *stack) deliver(status int, method, path, body string, headers map[strin
 }
 
 // sweep has the janitor carry a task out.
-func (s *stack) sweep(task string) {
+func (s *stack) sweep(task string) { s.Helper(); s.schedule(Schedule{Task: task}) }
+
+// sweepDue is the turn of each hour, in which an audit may be due.
+func (s *stack) sweepDue() { s.Helper(); s.schedule(Schedule{Task: TaskAudit, Due: true}) }
+
+func (s *stack) schedule(event Schedule) {
 	s.Helper()
 	s.invoke("janitor", func() {
-		if err := s.janitor.Handle(s.event(), Schedule{Task: task}); err != nil {
+		if err := s.janitor.Handle(s.event(), event); err != nil {
 			s.Fatal(err)
 		}
 	})

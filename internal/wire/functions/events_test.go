@@ -110,7 +110,7 @@ func TestEventsOfTheWorkflow(t *testing.T) {
 			t.Errorf("%s: %v; the log: %s", name, err, r.log)
 		}
 	}
-	if text := r.log.String(); !strings.Contains(text, `"msg":"janitor round","restarted":0`) || !strings.Contains(text, `"msg":"audit"`) {
+	if text := r.log.String(); !strings.Contains(text, `"msg":"janitor round","restarted":0`) || !strings.Contains(text, `"msg":"audit completed"`) {
 		t.Errorf("the log: %s", text)
 	}
 }

@@ -14,6 +14,8 @@ import (
 const (
 	// restartWorkers is how many overdue operations are restarted at once.
 	restartWorkers = 8
+	// auditEarly is half of the time between two calls of the schedule.
+	auditEarly = 30 * time.Minute
 	// roundTime bounds a round of each minute, so that the next one is not late.
 	roundTime = 50 * time.Second
 	// closing is kept free before Lambda's deadline, to say what was done.
@@ -31,6 +33,8 @@ const (
 // Schedule is the input that a rule of the schedule sends.
 type Schedule struct {
 	Task string `json:"task"`
+	// Due leaves out of an audit the clients whose last one was completed within a day.
+	Due bool `json:"due,omitempty"`
 }
 
 // Janitor does what nobody asks for. It may be used concurrently, and a task may run
@@ -77,27 +81,27 @@ func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
 			err = &JanitorFailed{Task: s.Task}
 		}
 	}()
-	if fault := j.run(ctx, s.Task); fault != nil {
+	if fault := j.run(ctx, s); fault != nil {
 		log.ErrorContext(ctx, "the task was not completed", "error", fault.Error())
 		return &JanitorFailed{Task: s.Task}
 	}
 	return nil
 }
 
-func (j *Janitor) run(ctx context.Context, task string) error {
+func (j *Janitor) run(ctx context.Context, s Schedule) error {
 	now, err := j.core.current(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := within(ctx, closing)
 	defer cancel()
-	switch task {
+	switch s.Task {
 	case TaskRound:
 		return j.round(ctx, now)
 	case TaskAudit:
-		return j.audit(ctx, now)
+		return j.audit(ctx, now, s.Due)
 	default:
-		return fmt.Errorf("no such task: %.40q", task)
+		return fmt.Errorf("no such task: %.40q", s.Task)
 	}
 }
 
@@ -107,12 +111,21 @@ func (j *Janitor) round(ctx context.Context, now *assembly) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
 	err := j.restart(ctx, now)
-	for _, client := range now.config.Clients {
-		if j.due(client.Name, client.CatalogRefresh) {
-			_ = now.catalog.Refresh(ctx, client.Name) // logged where it happens
-		}
+	return errors.Join(err, j.refresh(ctx, now))
+}
+
+// refresh fetches the catalogs that are old. One that hangs keeps no other from its turn.
+func (j *Janitor) refresh(ctx context.Context, now *assembly) error {
+	every := map[string]time.Duration{}
+	for _, c := range now.config.Clients {
+		every[c.Name] = c.CatalogRefresh
 	}
-	return err
+	return broker.SideBySide(now.clients(), func(client string) error {
+		if j.due(client, every[client]) {
+			_ = now.catalog.Refresh(ctx, client) // logged where it happens
+		}
+		return nil
+	})
 }
 
 // restart fails when an operation could not be restarted, so that the alarm rings.
@@ -144,20 +157,22 @@ func (j *Janitor) due(client string, every time.Duration) bool {
 	return true
 }
 
-// audit tries each client, and tomorrow again what Cloud Foundry did not tell today.
-func (j *Janitor) audit(ctx context.Context, now *assembly) error {
-	var failed error
-	for _, client := range now.config.Clients {
-		audited, err := now.broker.Audit(ctx, client.Name)
-		j.core.logger.InfoContext(ctx, "audit", "client", client.Name,
-			"seen", audited.Seen, "removed", audited.Removed, "unknown", audited.Unknown)
-		if err != nil {
-			failed = errors.Join(failed, fmt.Errorf("audit of client %s: %w", client.Name, err))
-		}
+// audit audits all clients, or those for which it is due. What failed is due at the next
+// call of the schedule, an hour later.
+func (j *Janitor) audit(ctx context.Context, now *assembly, due bool) error {
+	auditor := broker.NewAuditor(broker.AuditorOptions{
+		Audit: now.broker.Audit, Store: j.core.store, Now: j.core.now, Logger: j.core.logger, Early: auditEarly,
+	})
+	if due {
+		return auditor.AuditDue(ctx, now.clients())
 	}
-	if failed == nil {
-		// The metric of completed audits is made of this line (template.yaml).
-		j.core.logger.InfoContext(ctx, "audit completed", "clients", len(now.config.Clients))
+	return auditor.AuditNow(ctx, now.clients())
+}
+
+func (a *assembly) clients() []string {
+	names := make([]string, 0, len(a.config.Clients))
+	for _, c := range a.config.Clients {
+		names = append(names, c.Name)
 	}
-	return failed
+	return names
 }
