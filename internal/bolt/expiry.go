@@ -47,16 +47,27 @@ func (b *batch) purge(limit int) (int, error) {
 	return len(ids), nil
 }
 
-// expired returns copies: a cursor does not survive the deletions.
+// expired returns copies: a cursor does not survive the deletions. What cannot be read,
+// because a newer Ferry wrote it, is left to that one and keeps nothing else.
 func (b *batch) expired(limit int) [][]byte {
 	var ids [][]byte
 	now := appendStamp(nil, b.now())
 	c := b.tx.Bucket(expiryBucket).Cursor()
 	for entry, _ := c.First(); entry != nil && len(ids) < limit; entry, _ = c.Next() {
-		if bytes.Compare(entry[:stampSize], now) > 0 {
+		if bytes.Compare(entry[:min(stampSize, len(entry))], now) > 0 {
 			break
 		}
-		ids = append(ids, bytes.Clone(entry[stampSize:]))
+		if id := entry[min(stampSize, len(entry)):]; b.readable(id) {
+			ids = append(ids, bytes.Clone(id))
+		}
 	}
 	return ids
+}
+
+func (b *batch) readable(id []byte) bool {
+	if len(id) == 0 {
+		return false
+	}
+	_, value, err := b.find(id)
+	return err == nil && value != nil
 }
