@@ -9,9 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/ferry-broker/ferry/internal/bolt"
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
 	"github.com/ferry-broker/ferry/internal/catalog"
+	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/loop"
 	"github.com/ferry-broker/ferry/internal/metrics"
 )
@@ -107,4 +111,46 @@ func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// marked is a Cloud Foundry that is only asked for what carries our marks.
+type marked struct {
+	broker.Backend
+	began time.Time
+	at    []time.Duration
+}
+
+func (m *marked) Marked(context.Context) ([]broker.Marked, error) {
+	m.at = append(m.at, time.Since(m.began))
+	return nil, nil
+}
+
+// TestServeAuditsAfterItsStartAndThenDaily: once ten minutes after the first start, and
+// not again after another one within the day.
+func TestServeAuditsAfterItsStartAndThenDaily(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store, err := bolt.Open(t.Context(), bolt.Options{Dir: t.TempDir(), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &marked{began: time.Now()}
+		for _, runs := range []time.Duration{12 * time.Hour, 15 * time.Hour} {
+			p := &process{store: store, figures: metrics.New(), logger: slog.New(slog.DiscardHandler), loop: loop.New(loop.Options{Now: time.Now})}
+			p.config.Clients = []config.Client{{Name: "demo"}}
+			p.catalog = catalog.New(catalog.Options{Store: store, Now: time.Now})
+			p.broker = broker.New(broker.Options{
+				Store: store, Catalogs: p.catalog, Workflow: p.loop, Now: time.Now, Backends: map[string]broker.Backend{"demo": m},
+			})
+			if err := p.live(t.Context(), func(int) error { return broker.Sleep(t.Context(), runs) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff([]time.Duration{10 * time.Minute, 24*time.Hour + 10*time.Minute}, m.at); diff != "" {
+			t.Errorf("audits (-want +got):\n%s", diff)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
