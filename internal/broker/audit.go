@@ -69,13 +69,19 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 }
 
 // leftover reports whether the row, which the record knows, is not what it stands for.
-// While an operation runs it looks after rows itself.
+// While an operation runs it looks after rows itself. The row with the recorded GUID is
+// what it stands for whatever its marks say: anybody may change them in Cloud Foundry.
 func leftover(r lifecycle.Record, row Marked) bool {
-	if r.State.Busy() {
+	switch {
+	case r.State.Busy():
 		return false
+	case !r.State.Living(), r.State == lifecycle.CreateFailed:
+		return true
+	case r.CFGUID != "":
+		return r.CFGUID != row.GUID
+	default:
+		return r.CreateOp.ID != row.Operation
 	}
-	adopted := r.State.Living() && r.State != lifecycle.CreateFailed && r.CreateOp.ID == row.Operation
-	return !adopted || (r.CFGUID != "" && r.CFGUID != row.GUID)
 }
 
 func remove(ctx context.Context, backend Backend, row Marked) (Answer, error) {

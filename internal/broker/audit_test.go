@@ -19,6 +19,12 @@ func TestAudit(t *testing.T) {
 		left    int
 	}{
 		"the living incarnation stays": {func(r *rig) { r.ready() }, broker.Audited{Seen: 1}, 1},
+		"so does it with marks of another operation": {func(r *rig) {
+			r.ready()
+			rec := r.record(instanceKey())
+			rec.Lifecycle.CreateOp.ID = "create-else"
+			r.store(rec)
+		}, broker.Audited{Seen: 1}, 1},
 		"a row that comes after its delete ended goes": {func(r *rig) {
 			made := r.ready()
 			seq := r.record(instanceKey()).Lifecycle.Seq
