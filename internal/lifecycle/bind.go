@@ -11,8 +11,8 @@ func tickBind(r Record, t Tick) Decision {
 			return wait(r, t)
 		}
 		d := fail(r, t, instanceGone, "")
-		if Orphaned(r, *t.Instance) || r.Operation.Calls == 0 {
-			d.Record.ExpiresAt = t.Now.Add(t.Keep) // nobody has to unbind it
+		if Orphaned(r, *t.Instance) || r.Operation.Fresh && r.Operation.Calls == 0 {
+			d.Record.ExpiresAt = t.Now.Add(t.Keep) // nobody has to unbind it: no attempt has left a key
 		}
 		return d
 	}

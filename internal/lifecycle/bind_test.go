@@ -58,6 +58,33 @@ func TestBind(t *testing.T) {
 	})
 }
 
+// TestBindThatCannotBeMadeExpires: its record is forgotten by itself where no attempt can
+// have left a key; a former one, which failed, may have (protocol.md 8).
+func TestBindThatCannotBeMadeExpires(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		state   lc.State
+		fresh   bool
+		calls   int
+		expires bool
+	}{
+		"nothing was sent":             {lc.Deleting, true, 0, true},
+		"a POST was sent":              {lc.Deleting, true, 1, false},
+		"a former bind failed":         {lc.Deleting, false, 0, false},
+		"the instance and all is gone": {lc.Gone, false, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := stored(lc.Binding, lc.Creating)
+			r.Operation.Fresh, r.Operation.Calls = test.fresh, test.calls
+			d, err := lc.Next(r, under(bare(), instance(test.state)))
+			if err != nil || d.Record.State != lc.CreateFailed || d.Record.ExpiresAt.IsZero() == test.expires {
+				t.Errorf("%q, expires %v, %v; want a failed bind that expires: %t", d.Record.State, d.Record.ExpiresAt, err, test.expires)
+			}
+		})
+	}
+}
+
 // TestBindRecordsItsInstance: the GUID comes into the record in the write before the POST.
 func TestBindRecordsItsInstance(t *testing.T) {
 	t.Parallel()
