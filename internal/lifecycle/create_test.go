@@ -113,7 +113,8 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 	t.Parallel()
 	creating, failed := stored(lc.Instance, lc.Creating), stored(lc.Instance, lc.CreateFailed)
 	failed.GUIDs, failed.CFGUID, failed.Place = []string{"first"}, "second", lc.Place{OrgGUID: "org"}
-	gone, ready := stored(lc.Instance, lc.Gone), stored(lc.Instance, lc.Ready)
+	gone, ready, late := stored(lc.Instance, lc.Gone), stored(lc.Instance, lc.Ready), stored(lc.Instance, lc.Creating)
+	late.Operation.Deadline = noon()
 	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
 	answered, reply := sentOff(lc.Creating, lc.Post, lc.ReplyAccepted)
 	reply.Answer.GUID = "guid"
@@ -132,6 +133,7 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 		"a delete keeps what is":   {ready, lc.Request{Method: lc.DELETE, Incomplete: true, Claim: put.Claim}, nil, lc.Place{}},
 		"a delete that has ended":  {stored(lc.Instance, lc.Deleting), seen(), nil, lc.Place{}},
 		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
+		"the deadline sees it":     {late, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
 		"a leftover that is found": {creating, seen(foreign(90), mine(lc.Create, lc.LastInProgress)), []string{"guid", "other"}, lc.Place{}},
 	} {
 		t.Run(name, func(t *testing.T) {

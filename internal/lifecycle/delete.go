@@ -124,7 +124,7 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 // deleteFailed reports that the backing broker refused, once no PATCH can move the plan of
 // what lives on any more.
 func deleteFailed(r Record, t Tick, description, code string) Decision {
-	if r.HasOpen(Update, t.Read) {
+	if patching(r, t) {
 		return wait(r, t)
 	}
 	return fail(r, t, description, code)

@@ -17,6 +17,7 @@ func removals() map[string]tickTest {
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	word := &lc.JobSight{State: lc.JobFailed, BrokersWord: true}
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
+	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.ByBroker = 4 })
 	const d = lc.Deleting
 	remove := does(d, lc.Remove, "guid")
 	asked := bare()
@@ -45,6 +46,7 @@ func removals() map[string]tickTest {
 		"unknown row waits for an open POST":    {opened(lc.Create, 90), seen(unknown()), waits(d)},
 		"row of a recorded GUID":                {owning("other"), seen(unknown()), does(d, lc.Remove, "other")},
 		"delete failed waits for an open PATCH": {both(accepted, opened(lc.Update, 90)), withJob(seen(failed), word), waits(d)},
+		"refusals wait for an update at work":   {often, seen(updating), waits(d)},
 		"row and own job processing waits":      {accepted, withJob(seen(row), inState(lc.JobProcessing)), waits(d)},
 		"row and own job ended removes again":   {accepted, withJob(seen(row), inState(lc.JobComplete)), remove},
 		"row and own job lost removes again":    {accepted, withJob(seen(row), inState(lc.JobLost)), remove},

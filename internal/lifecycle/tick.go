@@ -105,17 +105,23 @@ func lastLook(r Record, t Tick, d Decision) Decision {
 		return d
 	default:
 	}
-	patching := r.HasOpen(Update, t.Read) || t.Look != nil && slices.ContainsFunc(t.Look.Rows, func(row Row) bool {
-		return r.Owns(row.GUID) && row.Last.Verb == Update && busy(row)
-	})
 	switch {
 	case d.Ended != nil:
 		return d
-	case r.Operation.Verb != Create && patching && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
+	case r.Operation.Verb != Create && patching(r, t) && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
 		return wait(r, t)
 	default:
-		return fail(r, t, overtime(r), "")
+		r.GUIDs = d.Record.GUIDs // what was seen, or named by a job, stays ours
+		return fail(r, t, overtime(d.Record), "")
 	}
+}
+
+// patching reports whether a PATCH may still move the plan of what lives on: it may yet
+// take effect, or is being carried out.
+func patching(r Record, t Tick) bool {
+	return r.HasOpen(Update, t.Read) || t.Look != nil && slices.ContainsFunc(t.Look.Rows, func(row Row) bool {
+		return r.Owns(row.GUID) && row.Last.Verb == Update && busy(row)
+	})
 }
 
 // drive decides, once it is known whether Cloud Foundry answers.
