@@ -110,7 +110,8 @@ func (p *pause) failed(t trouble, cause *Error, now time.Time) {
 	if t == limited && cause.RetryAfter > 0 {
 		wait = cause.RetryAfter
 	}
-	p.trouble, p.cause, p.until = t, cause, now.Add(wait)
+	kept := *cause // the caller goes on with its own, and may mark it
+	p.trouble, p.cause, p.until = t, &kept, now.Add(wait)
 }
 
 // succeeded ends the pause. A limiter's has its time: what was under way when it began

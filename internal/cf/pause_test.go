@@ -252,3 +252,18 @@ func TestOneProbeAtATime(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPauseKeepsItsOwnCause: a caller goes on with the error that it got, and marks it,
+// while others are held back for the same reason.
+func TestPauseKeepsItsOwnCause(t *testing.T) {
+	t.Parallel()
+	var p pause
+	now := newClock().read()
+	cause := &Error{Call: "log in", Status: 401}
+	p.failed(refused, cause, now)
+	cause.Status, cause.unsent = 500, true
+	err := p.admit("get job", now)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Status != 401 {
+		t.Errorf("held back with %v, want the answer of before", err)
+	}
+}
