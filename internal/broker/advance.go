@@ -35,6 +35,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 	t := b.newTick(rec, operation, driver)
 	for range learnings {
 		t.Now = b.Now()
+		t.LeaseUntil = t.Now.Add(b.CallTimeout) // look-ups may have taken long
 		d, err := lifecycle.Next(rec.Lifecycle, t)
 		if err != nil {
 			return Step{}, err
@@ -71,7 +72,7 @@ func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	t := lifecycle.Tick{
 		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep, Pace: b.Pace,
 		Wait: b.bounded(rec, b.Pace.WaitSince(since, elapsed)), Turn: b.Pace.TurnSince(since, elapsed),
-		Driver: driver, LeaseUntil: now.Add(b.CallTimeout),
+		Driver: driver,
 	}
 	if b.Sole {
 		t.Alive = b.Process + "/"

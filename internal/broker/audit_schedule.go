@@ -109,8 +109,8 @@ func (a *Auditor) audit(ctx context.Context, client string) error {
 	return a.end(ctx, client, audited, err)
 }
 
-// end notes and logs what became of an audit; the stack on AWS counts these lines. One that the end of the process cut short
-// has not failed.
+// end notes and logs what became of an audit; the stack on AWS counts these lines. One that
+// the end of the process cut short has not failed.
 func (a *Auditor) end(ctx context.Context, client string, audited Audited, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return err

@@ -3,7 +3,8 @@
 //
 // A request verb reads the record, asks lifecycle.Next, makes at most one
 // conditional write and answers from the record, or begins with the write
-// (Options.ClaimFirst); only a synchronous bind or unbind waits for Cloud Foundry. Advance does one step of one operation. The order of
+// (Options.ClaimFirst). What waits for Cloud Foundry, as a synchronous bind or a fetch
+// does, asks BeginWaiting first. Advance does one step of one operation. The order of
 // writes and calls is that of docs/protocol.md.
 //
 // A Broker may be used by any number of goroutines and processes at once.

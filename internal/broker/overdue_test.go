@@ -252,3 +252,19 @@ func TestResumeReadsPageAfterPage(t *testing.T) {
 		t.Errorf("want one warning, not\n%s", text)
 	}
 }
+
+// TestTheLeaseCoversTheCall (docs/protocol.md 3.3): however long the look-up took before it,
+// nobody else takes the operation over while the call has its time.
+func TestTheLeaseCoversTheCall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	r.ready()
+	looker := r.Reach(r.tick(r.accepted(r.remove())), "FindInstances")
+	r.Advance(50 * time.Second)
+	r.Reach(looker, "DeleteInstance")
+	until := r.record(instanceKey()).Lifecycle.Operation.Lease.Until
+	if left := until.Sub(r.Now()); left != r.Broker.CallTimeout {
+		t.Errorf("the lease ends in %s, want the %s of the call", left, r.Broker.CallTimeout)
+	}
+	r.Finish(looker)
+}
