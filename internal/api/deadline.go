@@ -15,9 +15,10 @@ const answerMargin = 500 * time.Millisecond
 // request's own context, and when the process is told to stop.
 func (h *handler) budget(e *exchange) (context.Context, context.CancelFunc) {
 	parent := e.request.Context()
-	left := h.RequestBudget
+	now := h.Now()
+	left := h.RequestBudget - now.Sub(e.started) // a login may have waited to be checked
 	if deadline, ok := parent.Deadline(); ok {
-		left = min(left, deadline.Sub(e.started)-answerMargin)
+		left = min(left, deadline.Sub(now)-answerMargin)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), left)
 	if h.Stop != nil {

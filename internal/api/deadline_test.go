@@ -53,6 +53,40 @@ func TestTheBudgetOfARequest(t *testing.T) {
 	}
 }
 
+// TestTheBudgetBeginsWithTheRequest: what a login waits to be checked is part of it, and
+// so it is of the time that Lambda gives.
+func TestTheBudgetBeginsWithTheRequest(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	limited, cancel := context.WithDeadline(t.Context(), start.Add(29*time.Second))
+	defer cancel()
+	for name, test := range map[string]struct {
+		parent context.Context
+		budget time.Duration
+		want   time.Duration
+	}{
+		"the budget": {t.Context(), 20 * time.Second, 10 * time.Second},
+		"Lambda's":   {limited, time.Minute, 18500 * time.Millisecond},
+	} {
+		asked := false
+		clock := func() time.Time {
+			if asked {
+				return start.Add(10 * time.Second)
+			}
+			asked = true
+			return start
+		}
+		b := newBench(t, func(o *Options) { o.RequestBudget, o.Now = test.budget, clock })
+		b.broker.bind = func(ctx context.Context, _ broker.BindRequest) (broker.Result, error) {
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) > test.want {
+				t.Errorf("%s: given %s, want at most %s", name, time.Until(deadline), test.want)
+			}
+			return accepted("o"), ctx.Err()
+		}
+		b.send("PUT", bindingURL, goodBinding, func(r *http.Request) { *r = *r.WithContext(test.parent) })
+	}
+}
+
 func TestTheEndOfTheBudgetIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *Options) { o.RequestBudget = time.Millisecond })
