@@ -208,12 +208,20 @@ func unfinished(err error) bool {
 }
 
 // InstanceParameters returns what the backing broker says of the instance, or
-// broker.ErrNotRetrievable, or broker.ErrNotFound, which nothing has confirmed.
+// broker.ErrNotRetrievable, or broker.ErrNotFound, which nothing has confirmed. Where the
+// API has no such call (Korifi), its answer says nothing of the instance, and one more
+// call asks whether that is there.
 func (b *Backend) InstanceParameters(ctx context.Context, guid string) (json.RawMessage, error) {
-	return b.parameters(ctx, request{
+	parameters, err := b.parameters(ctx, request{
 		path: instancePath(guid) + "/parameters", route: instanceRoute + "/parameters",
 		what: "get parameters of instance " + strconv.Quote(guid),
 	})
+	if errors.Is(err, errNoSuchCall) {
+		if _, _, gone := b.instance(ctx, guid); isAbsent(gone) {
+			return nil, broker.ErrNotFound
+		}
+	}
+	return parameters, err
 }
 
 // KeyParameters returns what the backing broker says of the key, or
@@ -232,20 +240,24 @@ func (b *Backend) parameters(ctx context.Context, r request) (json.RawMessage, e
 	switch {
 	case isAbsent(err):
 		return nil, broker.ErrNotFound
-	case notRetrievable(err):
+	case isCode(err, codeInstanceNotRead, codeBindingNotRead):
 		return nil, broker.ErrNotRetrievable
+	case noSuchCall(err):
+		return nil, errNoSuchCall
 	case isCode(err, codeInProgress):
 		return nil, fmt.Errorf("%w: %w", broker.ErrBusy, err)
 	}
 	return parameters, err
 }
 
-// notRetrievable reports whether Cloud Foundry said that it cannot be read: not
-// offered by the backing broker, or (Korifi) no such call.
-func notRetrievable(err error) bool {
+// errNoSuchCall is broker.ErrNotRetrievable where the API does not know the call.
+var errNoSuchCall = fmt.Errorf("%w: the API has no such call", broker.ErrNotRetrievable)
+
+// noSuchCall reports whether the API does not know the call; of what it knows and does
+// not find it says so by another code (isAbsent).
+func noSuchCall(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (isCode(err, codeInstanceNotRead, codeBindingNotRead) ||
-		(e.Status == http.StatusNotFound && e.Code != 0))
+	return ok && e.Status == http.StatusNotFound && e.Code != 0 && !isAbsent(err)
 }
 
 // withoutValue keeps a decoding error from quoting what could not be decoded: it

@@ -2,6 +2,7 @@ package cf
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -285,6 +286,30 @@ func TestDialectIsSeenInJobs(t *testing.T) {
 		tg.learn(korifi)
 		if tg.learn(classic); tg.dialect() != korifi {
 			t.Error("Korifi was unlearnt")
+		}
+	}
+}
+
+// TestKorifisInstancesMayBeGone [22]: its API does not know the call for parameters, so
+// that the answer to it does not tell whether there is an instance.
+func TestKorifisInstancesMayBeGone(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case instancesRoute + "/there":
+			reply(w, 200, `{"guid":"there","name":"one"}`)
+		case instancesRoute + "/gone":
+			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "Service Instance not found. Ensure it exists and you have access to it."))
+		case instancesRoute + "/unclear":
+			reply(w, 502, "<html>")
+		default:
+			reply(w, 404, cfError(10000, "CF-NotFound", "Unknown request"))
+		}
+	})
+	b := s.backend(t, nil)
+	for guid, want := range map[string]error{"there": broker.ErrNotRetrievable, "gone": broker.ErrNotFound, "unclear": broker.ErrNotRetrievable} {
+		if _, err := b.InstanceParameters(t.Context(), guid); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", guid, err, want)
 		}
 	}
 }
