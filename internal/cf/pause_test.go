@@ -86,14 +86,17 @@ func TestRefusedLoginsPauseForTheWholeClient(t *testing.T) {
 		}
 	}
 	good.Store(true)
+	if _, err := g.backend(t, clock.set).Job(t.Context(), "j"); err != nil {
+		t.Errorf("a new configuration: %v; want no pause of the old one", err)
+	}
+	if _, err := b.Job(t.Context(), "j"); heldBack(t, err) <= 0 {
+		t.Error("the old configuration has no pause any more")
+	}
 	clock.pass(5 * time.Minute)
 	for range 2 {
 		if _, err := b.Job(t.Context(), "j"); err != nil {
 			t.Errorf("%v; want that a success ended the pause", err)
 		}
-	}
-	if _, err := g.backend(t, nil).Job(t.Context(), "j"); err != nil {
-		t.Errorf("a new configuration: %v", err)
 	}
 }
 
