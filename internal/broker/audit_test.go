@@ -68,6 +68,17 @@ func TestAudit(t *testing.T) {
 			r.ready()
 			r.lateIn(brokertest.OfferingPlain, brokertest.PlanPlain, "i", "create-lost", 1)
 		}, broker.Audited{Seen: 2, Unknown: 1}, 2},
+		"a second row whose operation is forgotten is known by its GUID": {func(r *rig) {
+			r.ready()
+			r.lateIn(brokertest.OfferingPlain, brokertest.PlanPlain, "i", "create-forgotten", 1)
+			rec := r.record(instanceKey())
+			for _, row := range r.Cloud.Left() {
+				if row.GUID != rec.Lifecycle.CFGUID {
+					rec.Lifecycle.GUIDs = append(rec.Lifecycle.GUIDs, row.GUID)
+				}
+			}
+			r.store(rec)
+		}, broker.Audited{Seen: 2, Removed: 1}, 1},
 		"what no record knows is only reported": {func(r *rig) { r.late("unheard-of", "create-x", 1) }, broker.Audited{Seen: 1, Unknown: 1}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
