@@ -22,7 +22,7 @@ const maxBasePath = 200
 // pathText is what may stand in a path, "%" only before two hexadecimal digits.
 var pathText = regexp.MustCompile(`^(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)+$`)
 
-var errBasePath = errors.New("must be a path that begins with a slash, percent-encoded and without empty parts, such as /broker")
+var errBasePath = errors.New("must be a path such as /broker: a slash before each part, no part empty, . or .., percent-encoded, 200 bytes at most")
 
 // ParseBasePath reads a base path. Slashes at its end do not count; "" and "/" are
 // none. The error says what it must be, without a name before it.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -33,6 +34,8 @@ func TestWhatABasePathMayBe(t *testing.T) {
 	} {
 		if got, err := ParseBasePath(text); err == nil {
 			t.Errorf("%q is taken, as %q", text, got.String())
+		} else if !strings.Contains(err.Error(), "no part empty, . or ..") || !strings.Contains(err.Error(), strconv.Itoa(maxBasePath)+" bytes") {
+			t.Errorf("%q: the error does not name every rule: %v", text, err)
 		}
 	}
 }
