@@ -39,7 +39,7 @@ func TestTokensExpireUnderLoad(t *testing.T) {
 }
 
 func expireTokens(t *testing.T, api string) {
-	answer, err := http.Post(api+"/__sim/tokens/expire", "application/json", http.NoBody)
+	answer, err := fresh().Post(api+"/__sim/tokens/expire", "application/json", http.NoBody)
 	if err != nil {
 		t.Error(err)
 		return

@@ -38,7 +38,7 @@ func (f foundry) control(method, path, body string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := fresh().Do(r)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -146,4 +146,10 @@ func TestRoleIsTakenForKeys(t *testing.T) {
 		t.Fatalf("first %+v, %v; want busy while the role is taken", answer, err)
 	}
 	f.end(f.bind(row.GUID))
+}
+
+// fresh is a client whose connections nobody else closes: a test server that stops closes
+// the idle ones of http.DefaultTransport, whoever is about to use them.
+func fresh() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

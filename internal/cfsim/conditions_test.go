@@ -208,7 +208,7 @@ func TestVisibility(t *testing.T) {
 				t.Errorf("%s, %q: listed %q, want %q", test.orgs, query, got, want)
 			}
 		}
-		anonymous := &cloud{t: t, sim: c.sim, url: c.url}
+		anonymous := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
 		if got := len(anonymous.do("GET", "/v3/service_plans?names=large", "").names()); (got == 1) != (test.kind == "public") {
 			t.Errorf("%s: %d plans without a token", test.orgs, got)
 		}

@@ -31,6 +31,8 @@ type cloud struct {
 	sim   *Simulator
 	url   string
 	token string
+	// http is its own: a test server that stops closes http.DefaultTransport's connections.
+	http *http.Client
 }
 
 // result is an answer that was read to its end.
@@ -48,7 +50,9 @@ func start(t *testing.T, o Options) *cloud {
 		sim.Close()
 		server.Close()
 	})
-	c := &cloud{t: t, sim: sim, url: server.URL}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c := &cloud{t: t, sim: sim, url: server.URL, http: &http.Client{Transport: transport}}
 	c.token = c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry").str("access_token")
 	return c
 }
@@ -74,7 +78,7 @@ func (c *cloud) send(request *http.Request) result {
 }
 
 func (c *cloud) try(request *http.Request) (result, error) {
-	response, err := http.DefaultClient.Do(request)
+	response, err := c.http.Do(request)
 	if err != nil {
 		return result{}, err
 	}

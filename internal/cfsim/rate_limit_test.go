@@ -51,7 +51,7 @@ func TestRateLimitOfStrangers(t *testing.T) {
 	o := quick()
 	o.Now, o.RateLimit = new(clock).now, 1
 	c := start(t, o)
-	stranger := &cloud{t: t, sim: c.sim, url: c.url}
+	stranger := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
 	info := stranger.must(200, "GET", "/v3/info", "")
 	if info.at("rate_limits", "enabled") != true || info.str("rate_limits", "general_limit") != "" {
 		t.Errorf("info %s", info.body)

@@ -83,7 +83,7 @@ func TestPermissionsAreRoles(t *testing.T) {
 			c := start(t, quick())
 			c.space("work")
 			c.conditions(`{"permissions":{"ferry":"` + held + `"}}`)
-			observer := &cloud{t: t, sim: c.sim, url: c.url}
+			observer := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
 			observer.token = c.login(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"admin"}}, "cf", "").str("access_token")
 			roles := observer.must(200, "GET", "/v3/roles?user_guids=ferry&types=organization_manager,space_developer,space_auditor", "")
 			if got := roles.str("resources", 0, "type"); got != want {

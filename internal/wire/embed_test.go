@@ -48,7 +48,7 @@ func TestEmbedHandsOutTheHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer, err := http.DefaultClient.Do(request); err == nil {
+	if answer, err := fresh().Do(request); err == nil {
 		_ = answer.Body.Close()
 		t.Error("the simulator outlived the broker")
 	}

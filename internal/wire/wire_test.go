@@ -131,7 +131,7 @@ func get(t *testing.T, url string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := fresh().Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,4 +259,10 @@ func TestSimEndsWithItsContext(t *testing.T) {
 	if err := Sim(ctx, o, slog.New(slog.DiscardHandler)); err != nil {
 		t.Error(err)
 	}
+}
+
+// fresh is a client whose connections nobody else closes: a test server that stops closes
+// the idle ones of http.DefaultTransport, whoever is about to use them.
+func fresh() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

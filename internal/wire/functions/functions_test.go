@@ -308,7 +308,7 @@ func TestCatalogsAreFetchedByTheJanitorAndReadByTheAPI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	before := r.send(t, "catalog")
-	hide, err := http.Post(r.sim+"/__sim/marketplace", "application/json", strings.NewReader(`{"hide":["postgres/large"]}`))
+	hide, err := fresh().Post(r.sim+"/__sim/marketplace", "application/json", strings.NewReader(`{"hide":["postgres/large"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestTheBudgetEndsBeforeLambdaDoes(t *testing.T) {
 	r.send(t, "catalog")
 	r.send(t, "provision")
 	r.drive(t)
-	post, err := http.Post(r.sim+"/__sim/faults", "application/json", strings.NewReader(
+	post, err := fresh().Post(r.sim+"/__sim/faults", "application/json", strings.NewReader(
 		`{"method":"POST","route":"/v3/service_credential_bindings","when":"before","action":"delay","delay_ms":60000}`))
 	if err != nil {
 		t.Fatal(err)

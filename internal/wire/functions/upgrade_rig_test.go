@@ -226,7 +226,7 @@ func (r *upgradeRig) sendQuery(t *testing.T, event string, async bool) events.AP
 // control calls the simulator's control.
 func (r *upgradeRig) control(t *testing.T, what, body string) []byte {
 	t.Helper()
-	answer, err := http.Post(r.sim+"/__sim/"+what, "application/json", strings.NewReader(body))
+	answer, err := fresh().Post(r.sim+"/__sim/"+what, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func (r *upgradeRig) control(t *testing.T, what, body string) []byte {
 // asked counts what the backing broker was asked to do.
 func (r *upgradeRig) asked(t *testing.T) map[string]int {
 	t.Helper()
-	answer, err := http.Get(r.sim + "/__sim/state")
+	answer, err := fresh().Get(r.sim + "/__sim/state")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,4 +294,10 @@ func (r *upgradeRig) scan(t *testing.T) []map[string]types.AttributeValue {
 		t.Fatal(err)
 	}
 	return out.Items
+}
+
+// fresh is a client whose connections nobody else closes: a test server that stops closes
+// the idle ones of http.DefaultTransport, whoever is about to use them.
+func fresh() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
