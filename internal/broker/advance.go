@@ -229,7 +229,11 @@ func (b *Broker) unreachable(ctx context.Context, rec Record, e lifecycle.Effect
 	if b.Outages.Pass(rec.Key.Client, b.Now()) {
 		level = slog.LevelWarn
 	}
-	b.Logger.LogAttrs(ctx, level, "Cloud Foundry did not answer; the operation waits", keyAttrs(rec.Key,
+	text := "Cloud Foundry did not answer; the operation waits"
+	if elsewhere(err) {
+		text = "the configuration names another Cloud Foundry or org; the operation waits"
+	}
+	b.Logger.LogAttrs(ctx, level, text, keyAttrs(rec.Key,
 		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", string(e.Do)), slog.String("error", err.Error()))...)
 }
 

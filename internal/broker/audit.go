@@ -93,7 +93,7 @@ func remove(ctx context.Context, backend Backend, row Marked) (Answer, error) {
 
 func (b *Broker) logRow(ctx context.Context, level slog.Level, text string, row Marked, more ...slog.Attr) {
 	b.Logger.LogAttrs(ctx, level, text, keyAttrs(row.Key, append(more,
-		slog.String("guid", row.GUID), slog.String("operation", row.Operation))...)...)
+		slog.String("guid", row.GUID), slog.String("operation", row.Operation), slog.Bool("by_name", row.ByName))...)...)
 }
 
 // errorAttr is empty, and left out by handlers, when there is no error.

@@ -48,7 +48,8 @@ type Marked struct {
 	// ByName is true when the key was read from the name of the row, or of the instance
 	// of a key, because the row does not carry its id (rows of before, and keys of
 	// Korifi). Names can be changed in Cloud Foundry, so that such a key may be of
-	// nobody, or of another; GUID and Operation are right whatever the row is called.
+	// nobody, or of another; the GUID is right whatever the row is called, and so is the
+	// Operation but for keys of Korifi, whose name holds it.
 	ByName bool
 	// Operation and Seq are the marks.
 	Operation string

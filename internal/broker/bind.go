@@ -196,6 +196,7 @@ func (p *bind) apply(rec *Record) error {
 	rec.Salt, rec.Attributes = salt, p.sketch.attributes(salt)
 	rec.Attributes.ServiceID = or(rec.Attributes.ServiceID, p.instance.Attributes.ServiceID)
 	rec.Attributes.PlanID = or(rec.Attributes.PlanID, p.instance.Attributes.PlanID)
+	rec.Lifecycle.Place = p.instance.Lifecycle.Place // a key is where its instance is
 	rec.Target, rec.Parameters, rec.Context, rec.Inherited = nil, p.parameters, p.q.Body.Context, p.inherited
 	p.q.sign(rec)
 	if plan, ok := p.instancePlan(); ok {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // answerBind answers 202, or holds the request until the operation has ended.
@@ -61,8 +63,13 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 		if errors.Is(err, ErrCredentials) {
 			return KeyDetails{}, unusable(err)
 		}
-		if errors.Is(err, ErrNotFound) && b.inPlace(ctx, rec) {
-			return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
+		if errors.Is(err, ErrNotFound) {
+			switch place := b.inPlace(ctx, rec); {
+			case place == nil:
+				return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
+			case elsewhere(place): // which waiting does not change
+				return KeyDetails{}, &Error{Code: CodeUnavailable, RetryAfter: 60, Cause: place, Description: lifecycle.Elsewhere}
+			}
 		}
 		if b.Sleep(ctx, pause.next()) != nil {
 			return KeyDetails{}, &Error{Code: CodeOutOfTime, Cause: err, Description: "Cloud Foundry did not hand out the credentials in time. Send the request again."}

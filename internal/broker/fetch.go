@@ -98,6 +98,8 @@ func fetchable(binding, instance Record) bool {
 // the platform to try again.
 func fetchError(err error) error {
 	switch {
+	case elsewhere(err):
+		return err
 	case CodeOf(err) != CodeBackend:
 		return cannotReach(err)
 	case errors.Is(err, ErrNotFound):
@@ -105,21 +107,6 @@ func fetchError(err error) error {
 	default:
 		return err
 	}
-}
-
-// inPlace reports whether the client still points at the Cloud Foundry and the org that
-// the record was made in: what is absent elsewhere is not gone.
-func (b *Broker) inPlace(ctx context.Context, rec Record) bool {
-	was := rec.Lifecycle.Place
-	if was == (Place{}) {
-		return true
-	}
-	backend, err := b.backend(rec.Key.Client)
-	if err != nil {
-		return false
-	}
-	_, err = backend.Place(ctx) // so that the org is known, by which Same compares
-	return err == nil && backend.Same(was)
 }
 
 func cannotReach(err error) error {
@@ -151,7 +138,7 @@ func (b *Broker) vanished(ctx context.Context, rec Record) bool {
 		return false
 	}
 	look, err := backend.FindInstance(WithOffering(ctx, rec.Attributes.OfferingName), rec.Lifecycle.CFGUID)
-	return err == nil && len(look.Rows) == 0 && b.inPlace(ctx, rec)
+	return err == nil && len(look.Rows) == 0 && b.inPlace(ctx, rec) == nil
 }
 
 // parametersOf asks the backing broker. That it does not tell them is said in the log,

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,12 @@ func (pointedAway) there() broker.Place {
 
 func (p pointedAway) Place(context.Context) (broker.Place, error) { return p.there(), nil }
 
+func (pointedAway) Same(recorded broker.Place) bool { return recorded.OrgGUID == "org-of-somebody" }
+
+func (pointedAway) KeyDetails(context.Context, string) (broker.KeyDetails, error) {
+	return broker.KeyDetails{}, broker.ErrNotFound
+}
+
 func (p pointedAway) FindInstances(context.Context, string, ...string) (broker.Look, error) {
 	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
 }
@@ -262,5 +269,41 @@ func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 	if want := brokertest.PlanID(brokertest.PlanLarge); err != nil || body.PlanID != want {
 		t.Errorf("GET names the plan %q, %v; want %q", body.PlanID, err, want)
+	}
+}
+
+// TestElsewhereIsSaidAtOnce: who is pointed elsewhere is told so, in the log and in the
+// answer, and no new key is asked for there.
+func TestElsewhereIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, brokertest.ScheduleOptions{})
+	r.ready()
+	r.drive(r.accepted(r.bind()))
+	var log strings.Builder
+	r.Broker.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	r.Broker.Backends[brokertest.Client] = pointedAway{r.Broker.Backends[brokertest.Client]}
+	fetch := r.Finish(r.Go("GET", func(ctx context.Context) (any, error) {
+		return r.Broker.FetchBinding(ctx, broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
+	}))
+	if broker.CodeOf(fetch.Err) != broker.CodeUnavailable || !strings.Contains(fetch.Err.Error(), lifecycle.Elsewhere) {
+		t.Errorf("GET = %v; want it to say that the client is pointed elsewhere", fetch.Err)
+	}
+	key := bindingKey()
+	key.BindingID = "new"
+	op := r.accepted(r.Go("bind", func(ctx context.Context) (any, error) {
+		q := bindOf(brokertest.PlanSmall)
+		q.BindingID = key.BindingID
+		return r.Broker.Bind(ctx, q)
+	}))
+	r.Finish(r.Go("tick", func(ctx context.Context) (any, error) { return r.Broker.Advance(ctx, key, op) }))
+	p, err := r.Broker.LastOperation(t.Context(), broker.PollRequest{Client: key.Client, InstanceID: key.InstanceID, BindingID: key.BindingID, Operation: op})
+	if err != nil || p.State != osb.InProgress || p.Description != lifecycle.Elsewhere {
+		t.Errorf("the new bind is %q (%s), %v; want it to wait and to say why", p.State, p.Description, err)
+	}
+	r.left(2)
+	for _, want := range []string{"level=WARN", "names another Cloud Foundry or org", "https://api.fake.example", "former_apis"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not hold %q:\n%s", want, log.String())
+		}
 	}
 }

@@ -60,7 +60,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	if e.Do == lifecycle.Locate {
 		place, err := backend.Place(ctx)
 		t.Place = inRecord(place, backend, rec)
-		return err
+		return misplaced(rec, *t.Place, err)
 	}
 	if e.Do == lifecycle.AskJob {
 		job, err := backend.Job(ctx, e.Job)
@@ -79,7 +79,16 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	}
 	look.Place = *inRecord(look.Place, backend, rec)
 	t.Look = &look
-	return nil
+	return misplaced(rec, look.Place, nil)
+}
+
+// misplaced returns an *elsewhereError where the tick looked, or would call, elsewhere than
+// the record's rows are; else the error that it was given.
+func misplaced(rec Record, at Place, err error) error {
+	if was := rec.Lifecycle.Place; err == nil && was != (Place{}) && at != was {
+		return &elsewhereError{was: was, is: at}
+	}
+	return err
 }
 
 // inRecord returns the place as the record has it, if that is the same: a Cloud Foundry

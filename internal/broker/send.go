@@ -71,7 +71,8 @@ func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used stri
 		return answer
 	}
 	plan, err := b.Catalogs.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
-	if err == nil && (plan.PlanGUID != used || !rec.Lifecycle.Operation.Reread) {
+	moved := used != "" && plan.PlanGUID != used // a PATCH that keeps the plan names none
+	if err == nil && (moved || !rec.Lifecycle.Operation.Reread) {
 		answer.Reply = lifecycle.ReplyBusy
 	}
 	return answer

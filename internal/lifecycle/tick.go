@@ -130,7 +130,7 @@ func drive(r Record, t Tick) Decision {
 	case t.unheard():
 		return unheard(r, t)
 	case t.elsewhere(r):
-		t.Trouble = notHere
+		t.Trouble = Elsewhere
 		return unheard(r, t)
 	case t.heard() && cutOff(r.Operation):
 		return heardAgain(r, t)

@@ -8,11 +8,14 @@ import (
 // Sentences for what keeps an operation from going on when nobody said more.
 const (
 	noAnswer  = "Cloud Foundry does not answer at the moment. The broker goes on asking."
-	notHere   = "The broker's configuration names another Cloud Foundry or org than the one where this is. Its operator has to look at it."
 	notNow    = "Cloud Foundry cannot do it at the moment. The broker goes on asking."
 	notDone   = "Cloud Foundry could not delete it, and gave no reason."
 	refusedIt = "Cloud Foundry refused the request and gave no reason."
 )
+
+// Elsewhere is what users are told of something that is in another Cloud Foundry or org
+// than the one that the broker's configuration names now.
+const Elsewhere = "The broker's configuration names another Cloud Foundry or org than the one where this is. Its operator has to look at it."
 
 // refusals is how often the backing broker may refuse one delete by its own word. Then
 // the delete has failed, so that whoever asked for it can act.
