@@ -16,9 +16,9 @@ func overtime(r Record) string {
 		text = fmt.Sprintf("The update did not end within %s, the time that it was given. The %s is still there, as it was "+
 			"before or as the update wanted it. Send the update again", within, thing(r))
 	case Delete:
-		text = fmt.Sprintf("The %s was not deleted within %s, the time that this was given. Delete it again", thing(r), within)
+		text = fmt.Sprintf("The %s was not deleted within %s, the time that it was given. Delete it again", thing(r), within)
 	default:
-		text = fmt.Sprintf("The %s was not created within %s, the time that this was given. Delete it and create it again", thing(r), within)
+		text = fmt.Sprintf("The %s was not created within %s, the time that it was given. Delete it and create it again", thing(r), within)
 	}
 	text += "; if that fails as well, ask the operator of the broker."
 	if why := firstOf(op.Refused, op.Trouble, op.Unheard); why != "" {
