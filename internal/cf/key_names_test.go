@@ -49,7 +49,7 @@ func TestOtherNamesAreNotLoose(t *testing.T) {
 func FuzzLooseKeyNames(f *testing.F) {
 	f.Add("a", "bind-1", int64(1), "a~ferry~b~1", "bind-1", int64(1))
 	f.Fuzz(func(t *testing.T, id1, op1 string, seq1 int64, id2, op2 string, seq2 int64) {
-		if op1 == "" || op2 == "" {
+		if op1 == "" || op2 == "" || seq1 < 1 || seq2 < 1 { // no operation has such a number
 			return
 		}
 		a, b := LooseKeyName(id1, op1, seq1), LooseKeyName(id2, op2, seq2)
