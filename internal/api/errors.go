@@ -85,7 +85,7 @@ func refusalOf(err error) *refusal {
 	switch {
 	case errors.Is(err, broker.ErrNoCatalog):
 		return brokerRefusal(&broker.Error{Code: broker.CodeUnavailable, Cause: err,
-			Description: "No catalog is known yet, because Cloud Foundry was not reached since this broker was installed. Send the request again later."})
+			Description: "No catalog is known yet: since this broker was installed, Cloud Foundry was not reached or refused the broker's login. Send the request again later."})
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return brokerRefusal(&broker.Error{Code: broker.CodeUnavailable, Cause: err, RetryAfter: 1,
 			Description: "This broker is stopping, or the request took longer than it may. Send it again."})

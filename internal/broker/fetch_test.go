@@ -181,7 +181,7 @@ func (blindLook) FindInstance(context.Context, string) (broker.Look, error) {
 	return broker.Look{}, errors.New("not in sight")
 }
 
-// TestAbsentElsewhereIsNotGone [13.7]: the client was pointed at another org since.
+// TestAbsentElsewhereIsNotGone (docs/protocol.md 3.2): the client was pointed at another org since.
 func TestAbsentElsewhereIsNotGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, quick())

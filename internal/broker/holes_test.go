@@ -12,7 +12,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestANewLifeHasNoGUID [13.6, FI-07]: what a former life was made as is not what is
+// TestANewLifeHasNoGUID [FI-07] (docs/protocol.md 1): what a former life was made as is not what is
 // being made now, neither for a GET nor for a bind.
 func TestANewLifeHasNoGUID(t *testing.T) {
 	t.Parallel()
