@@ -56,7 +56,7 @@ build-PollerFunction: FUNCTION := poller
 build-JanitorFunction: FUNCTION := janitor
 $(FUNCTIONS):
 	@CGO_ENABLED=0 GOOS=linux GOARCH=$${GOARCH:-arm64} $(GO) build -trimpath -tags lambda.norpc$(FERRY_BUILD_TAGS:%=,%) \
-		-ldflags '-s -w -X $(MODULE)/internal/wire/functions.build=$(VERSION)' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
+		-ldflags '-s -w -X $(MODULE)/internal/lambda.build=$(VERSION)' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
 
 bench: ## measure
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
@@ -76,7 +76,7 @@ PAGES := docs/lifecycle.md docs/osb-conformance.md docs/aws-cost.md
 docs: ## write the generated pages anew (docs/lifecycle.md, docs/osb-conformance.md; with the stand-in for AWS, docs/aws-cost.md)
 	@out=$$($(GO) test -count=1 ./internal/lifecycle -run TestTable -update 2>&1) || { echo "$$out"; exit 1; }
 	@out=$$($(GO) test -count=1 ./internal/conformance -run '^TestConformance$$' -update 2>&1) || { echo "$$out"; exit 1; }
-	@out=$$($(GO) test -count=1 ./internal/wire/functions -run '^TestCostPage$$' -update 2>&1) || { echo "$$out"; exit 1; }
+	@out=$$($(GO) test -count=1 ./internal/lambda -run '^TestCostPage$$' -update 2>&1) || { echo "$$out"; exit 1; }
 
 fuzz: ## call every fuzz target a fixed number of times (FUZZ=2000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal | sort | while read -r file; do \

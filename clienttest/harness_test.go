@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/config"
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 	osbc "sigs.k8s.io/go-open-service-broker-client/v2"
 )
 
@@ -77,27 +77,27 @@ func client(t *testing.T, b broker, version osbc.APIVersion) osbc.Client {
 }
 
 // quick is a broker and a simulator in which nothing takes long.
-func quick() wire.ServeOptions {
+func quick() server.ServeOptions {
 	c := config.Demo()
 	c.Polling = config.Polling{First: 20 * time.Millisecond, Max: 100 * time.Millisecond}
 	c.Operations.SettleAfter = 2 * time.Second
 	c.Operations.RequestBudget = 10 * time.Second
-	sim := wire.DefaultSimOptions()
+	sim := server.DefaultSimOptions()
 	sim.Listen = "127.0.0.1:0"
 	sim.JobDelay, sim.BrokerDelay, sim.PollInterval = 5*time.Millisecond, 150*time.Millisecond, 20*time.Millisecond
-	return wire.ServeOptions{
+	return server.ServeOptions{
 		Config: c, Listen: "127.0.0.1:0", Simulate: true, Sim: sim,
 		Version: "test", Commit: "none", Logger: slog.New(slog.DiscardHandler), LookupEnv: os.LookupEnv,
 	}
 }
 
-func serve(t *testing.T, o wire.ServeOptions) (url string) {
+func serve(t *testing.T, o server.ServeOptions) (url string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	served, started := make(chan error, 1), make(chan string, 1)
 	o.Data = t.TempDir()
 	o.Started = func(broker, _ string) { started <- broker }
-	go func() { served <- wire.Serve(ctx, o) }()
+	go func() { served <- server.Serve(ctx, o) }()
 	select {
 	case err := <-served:
 		cancel()

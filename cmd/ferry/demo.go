@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 func newDemo(env environment) *cobra.Command {
@@ -12,7 +12,7 @@ func newDemo(env environment) *cobra.Command {
 		Long: "Start the broker and a simulated Cloud Foundry, walk a platform's life against them\n" +
 			"(requests sent several times, at once and again) and check every answer.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return wire.Demo(cmd.Context(), env.stdout, env.version)
+			return server.Demo(cmd.Context(), env.stdout, env.version)
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 // fromEnvironment sets each flag that the command line leaves out from its
@@ -36,7 +36,7 @@ func usage(faults []string) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return &wire.ExitError{Code: wire.ExitUsage, Message: strings.Join(faults, "\n")}
+	return &server.ExitError{Code: server.ExitUsage, Message: strings.Join(faults, "\n")}
 }
 
 // settle reads the environment and makes the logger. Its error has every fault of
@@ -84,7 +84,7 @@ func (l *logFlags) hint(env environment) io.Writer {
 }
 
 // simFaults are what is wrong with the simulator's flags.
-func simFaults(prefix string, o wire.SimOptions) []string {
+func simFaults(prefix string, o server.SimOptions) []string {
 	var faults []string
 	if o.Listen == "" {
 		faults = append(faults, fmt.Sprintf("--%slisten is empty; give an address such as 127.0.0.1:0.", prefix))
@@ -105,7 +105,7 @@ func simFaults(prefix string, o wire.SimOptions) []string {
 }
 
 // addSim adds the simulator's flags under a prefix.
-func addSim(cmd *cobra.Command, prefix string, o *wire.SimOptions) {
+func addSim(cmd *cobra.Command, prefix string, o *server.SimOptions) {
 	f := cmd.Flags()
 	duration := func(p *time.Duration, name, help string) { f.DurationVar(p, prefix+name, *p, help) }
 	f.StringVar(&o.Listen, prefix+"listen", o.Listen, "the address of the simulated Cloud Foundry")

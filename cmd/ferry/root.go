@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 // environment is all that the process was given from outside.
@@ -37,10 +37,10 @@ func run(ctx context.Context, env environment) int {
 		return 0
 	}
 	_, _ = fmt.Fprintln(env.stderr, err.Error())
-	if e, ok := errors.AsType[*wire.ExitError](err); ok {
+	if e, ok := errors.AsType[*server.ExitError](err); ok {
 		return e.Code
 	}
-	return wire.ExitUsage // cobra's own: an unknown command or flag
+	return server.ExitUsage // cobra's own: an unknown command or flag
 }
 
 func newRoot(env environment) *cobra.Command {
@@ -71,7 +71,7 @@ func newHelp(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return &wire.ExitError{Code: wire.ExitUsage, Message: fmt.Sprintf("There is no command %q. `ferry help` lists them.", strings.Join(args, " "))}
+				return &server.ExitError{Code: server.ExitUsage, Message: fmt.Sprintf("There is no command %q. `ferry help` lists them.", strings.Join(args, " "))}
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()

@@ -8,13 +8,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 type flag = pflag.Flag
 
 func newServe(env environment) *cobra.Command {
-	o := wire.ServeOptions{Sim: wire.DefaultSimOptions()}
+	o := server.ServeOptions{Sim: server.DefaultSimOptions()}
 	o.Sim.Listen = "127.0.0.1:0"
 	var logs logFlags
 	cmd := &cobra.Command{
@@ -26,7 +26,7 @@ func newServe(env environment) *cobra.Command {
 	f.StringVar(&o.ConfigFile, "config", "", "the configuration file (YAML)")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "the address that platforms reach")
 	f.StringVar(&o.BasePath, "base-path", "", "what stands before /v2 in the paths that arrive, such as /broker, when a gateway in front keeps it (none)")
-	f.StringVar(&o.Data, "data", "", "the folder of the store ("+wire.DefaultData+"; with --simulate-cf a temporary one)")
+	f.StringVar(&o.Data, "data", "", "the folder of the store ("+server.DefaultData+"; with --simulate-cf a temporary one)")
 	f.BoolVar(&o.Simulate, "simulate-cf", false, "start a simulated Cloud Foundry in this process too")
 	addSim(cmd, "sim-", &o.Sim)
 	logs.add(cmd)
@@ -41,24 +41,24 @@ func newServe(env environment) *cobra.Command {
 		signal.Notify(hangups, syscall.SIGHUP)
 		defer signal.Stop(hangups)
 		o.Hangups = hangups
-		return wire.Serve(cmd.Context(), o)
+		return server.Serve(cmd.Context(), o)
 	}
 	return cmd
 }
 
-func serveFaults(o wire.ServeOptions) []string {
+func serveFaults(o server.ServeOptions) []string {
 	faults := simFaults("sim-", o.Sim)
 	if o.Listen == "" {
 		faults = append(faults, "--listen is empty; give an address such as 127.0.0.1:8080.")
 	}
-	if err := wire.CheckBasePath(o.BasePath); err != nil {
+	if err := server.CheckBasePath(o.BasePath); err != nil {
 		faults = append(faults, err.Error())
 	}
 	return faults
 }
 
 func newSim(env environment) *cobra.Command {
-	o := wire.DefaultSimOptions()
+	o := server.DefaultSimOptions()
 	var logs logFlags
 	cmd := &cobra.Command{
 		Use: "sim", Short: "Run the simulated Cloud Foundry alone", Args: cobra.NoArgs,
@@ -72,7 +72,7 @@ func newSim(env environment) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return wire.Sim(cmd.Context(), o, logger)
+		return server.Sim(cmd.Context(), o, logger)
 	}
 	return cmd
 }

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ferry-broker/ferry/internal/wire/local"
+	"github.com/ferry-broker/ferry/internal/lambda/local"
 )
 
 func main() {

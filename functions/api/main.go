@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ferry-broker/ferry/internal/wire/functions"
+	"github.com/ferry-broker/ferry/internal/lambda"
 )
 
 func main() {
-	if err := functions.StartAPI(os.LookupEnv, os.Stderr); err != nil {
+	if err := lambda.StartAPI(os.LookupEnv, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

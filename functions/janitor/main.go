@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/ferry-broker/ferry/internal/wire/functions"
+	"github.com/ferry-broker/ferry/internal/lambda"
 )
 
 func main() {
-	if err := functions.StartJanitor(os.LookupEnv, os.Stderr); err != nil {
+	if err := lambda.StartJanitor(os.LookupEnv, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

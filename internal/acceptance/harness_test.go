@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/config"
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 // patience is how long a condition may take to come true on a loaded machine.
@@ -22,7 +22,7 @@ const patience = 20 * time.Second
 // settings are what a test may want otherwise.
 type settings struct {
 	config config.Config
-	sim    wire.SimOptions
+	sim    server.SimOptions
 	// loudest is the highest log level that the test expects to see.
 	loudest slog.Level
 }
@@ -76,7 +76,7 @@ func quick() settings {
 	second.Credentials = []config.Credential{{Username: "second", Password: "second's"}}
 	second.CloudFoundry.Org = "ferry-b"
 	c.Clients = append(c.Clients, second)
-	sim := wire.DefaultSimOptions()
+	sim := server.DefaultSimOptions()
 	sim.Listen = "127.0.0.1:0"
 	sim.JobDelay, sim.BrokerDelay, sim.PollInterval = 5*time.Millisecond, 150*time.Millisecond, 20*time.Millisecond
 	return settings{config: c, sim: sim, loudest: slog.LevelInfo}
@@ -105,7 +105,7 @@ func serve(t *testing.T, s settings) world {
 	ctx, cancel := context.WithCancel(context.Background())
 	served, started := make(chan error, 1), make(chan world, 1)
 	go func() {
-		served <- wire.Serve(ctx, wire.ServeOptions{
+		served <- server.Serve(ctx, server.ServeOptions{
 			Config: s.config, Listen: "127.0.0.1:0", Data: t.TempDir(), Simulate: true, Sim: s.sim,
 			Version: "test", Commit: "none", Logger: slog.New(w.journal), LookupEnv: os.LookupEnv,
 			Started: func(broker, sim string) { started <- world{broker: broker, sim: sim} },

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/config"
-	"github.com/ferry-broker/ferry/internal/wire"
+	"github.com/ferry-broker/ferry/internal/server"
 )
 
 // broker is a broker under load, in this process but behind real HTTP, with a
@@ -31,12 +31,12 @@ func serve(b *testing.B) *broker {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := config.Demo()
 	c.Polling = config.Polling{First: 20 * time.Millisecond, Max: time.Second}
-	sim := wire.DefaultSimOptions()
+	sim := server.DefaultSimOptions()
 	sim.Listen, sim.JobDelay, sim.BrokerDelay, sim.PollInterval = "127.0.0.1:0", 0, 0, time.Millisecond
 	s := &broker{data: b.TempDir(), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
 	listening, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- wire.Serve(ctx, wire.ServeOptions{
+		ended <- server.Serve(ctx, server.ServeOptions{
 			Config: c, Listen: "127.0.0.1:0", Data: s.data, Simulate: true, Sim: sim,
 			Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), LookupEnv: os.LookupEnv,
 			Started: func(url, _ string) { listening <- url },

@@ -215,7 +215,7 @@ func TestThrottlesAreCountedOfTableAndIndex(t *testing.T) {
 }
 
 // TestEachAlarmOfOursHasItsMetric: a metric of our own is made of log lines. What
-// becomes of the lines is shown where they are written (internal/wire/functions).
+// becomes of the lines is shown where they are written (internal/lambda).
 func TestEachAlarmOfOursHasItsMetric(t *testing.T) {
 	t.Parallel()
 	made := map[string]bool{}

@@ -79,7 +79,7 @@ func dropCaches(t *testing.T) {
 func backdrop(t *testing.T) (url, trusted string) {
 	t.Helper()
 	var items []json.RawMessage
-	if err := json.Unmarshal(readRoot(t, "internal/wire/functions/testdata/records/v1-create-accepted.json"), &items); err != nil {
+	if err := json.Unmarshal(readRoot(t, "internal/lambda/testdata/records/v1-create-accepted.json"), &items); err != nil {
 		t.Fatal(err)
 	}
 	at := slices.IndexFunc(items, func(it json.RawMessage) bool { return bytes.Contains(it, []byte("Y2F0YWxvZw==")) }) // "catalog"

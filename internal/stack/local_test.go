@@ -14,7 +14,7 @@ import (
 )
 
 // onlyLocal are the rooms that `sam local` needs and AWS does not.
-var onlyLocal = []string{"internal/bolt", "internal/cfsim", "internal/loop", "internal/metrics", "internal/wire/local"}
+var onlyLocal = []string{"internal/bolt", "internal/cfsim", "internal/loop", "internal/metrics", "internal/lambda/local"}
 
 // holds returns the rooms whose functions are in a binary. Their names stay, for stack
 // traces, when the symbols are stripped.

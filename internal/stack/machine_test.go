@@ -130,7 +130,7 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	if longest >= 120 {
 		t.Errorf("repeating takes up to %v s", longest)
 	}
-	poller := string(readRoot(t, "internal/wire/functions/poller.go"))
+	poller := string(readRoot(t, "internal/lambda/poller.go"))
 	for _, name := range []string{"TickFailed", "TickPanicked", "NoConfiguration"} {
 		if !slices.Contains(names, name) || !strings.Contains(poller, "\t"+name+" struct") {
 			t.Errorf("%s is not repeated, or is no error of the poller any more", name)
@@ -151,7 +151,7 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 // short waits are over, may take the longest, and is noted afterwards.
 func TestThePollerHasTimeForWhatItBegins(t *testing.T) {
 	t.Parallel()
-	text := string(readRoot(t, "internal/wire/functions/stay.go")) + string(readRoot(t, "internal/wire/functions/poller.go"))
+	text := string(readRoot(t, "internal/lambda/stay.go")) + string(readRoot(t, "internal/lambda/poller.go"))
 	needed := 0
 	for _, name := range []string{"stayFor", "longestTick", "noteMargin"} {
 		found := regexp.MustCompile(`\b` + name + `\s+= (\d+) \* time\.Second`).FindStringSubmatch(text)

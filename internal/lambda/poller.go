@@ -1,0 +1,87 @@
+package lambda
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/sfn"
+)
+
+// The names of these types are the error names that statemachine/operation.asl.json
+// repeats a tick for, or does not. None has a cause in its text beyond what may be
+// seen by everybody who may read executions.
+type (
+	// BadInput is an input that no start of ours wrote: to repeat it changes nothing.
+	BadInput struct{ Reason string }
+	// NoConfiguration says that there is none, or that none could be read.
+	NoConfiguration struct{}
+	// TickFailed says that the store, or something of our own, is out of order.
+	TickFailed struct{}
+	// TickPanicked is a fault of ours. The environment survives it.
+	TickPanicked struct{}
+)
+
+// Error says which part of the input is wrong.
+func (e *BadInput) Error() string { return "the input names no operation: " + e.Reason }
+
+// Error sends the reader to the log.
+func (*NoConfiguration) Error() string { return "no valid configuration; the log has the reason" }
+
+// Error sends the reader to the log.
+func (*TickFailed) Error() string { return "the tick failed; the log has the reason" }
+
+// Error sends the reader to the log.
+func (*TickPanicked) Error() string { return "the tick panicked; the log has the reason" }
+
+// noteMargin is kept free of a tick's time: what became of a call is still noted
+// after the call's own time is over.
+const noteMargin = 12 * time.Second
+
+// Poller does one tick of one operation for each event, or a few. It may be used concurrently.
+type Poller struct{ core *core }
+
+// NewPoller makes the poller from the function's environment; the JSON log goes to
+// log. It calls nobody. The error lists every setting that is missing or wrong.
+func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, error) {
+	c, err := newCore(lookupEnv, log)
+	if err != nil {
+		return nil, err
+	}
+	return &Poller{core: c}, nil
+}
+
+// Handle advances the operation that the tick names and returns the tick with what
+// comes next: done, or seconds to wait. Short waits it spends itself, fifteen seconds
+// at most. It may run twice, late, or beside another one. Errors are *BadInput,
+// *NoConfiguration, *TickFailed and *TickPanicked.
+func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
+	defer p.core.events.begin(ctx)()
+	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
+	defer func() {
+		if value := recover(); value != nil {
+			panicked := broker.Recovered(value)
+			log.ErrorContext(ctx, "panic", "value", panicked.Type, "stack", panicked.Stack)
+			next, err = sfn.Tick{}, &TickPanicked{}
+		}
+	}()
+	key, err := tick.Key()
+	if err != nil {
+		log.ErrorContext(ctx, "tick refused", "error", err.Error())
+		return sfn.Tick{}, &BadInput{Reason: err.Error()}
+	}
+	now, err := p.core.current(ctx)
+	if err != nil {
+		log.ErrorContext(ctx, "no configuration", "error", err.Error())
+		return sfn.Tick{}, &NoConfiguration{}
+	}
+	ctx, cancel := within(ctx, noteMargin)
+	defer cancel()
+	step, err := p.advance(ctx, now.broker, key, tick.Operation)
+	if err != nil {
+		log.ErrorContext(ctx, "tick failed", "error", err.Error())
+		return sfn.Tick{}, &TickFailed{}
+	}
+	return tick.After(step), nil
+}

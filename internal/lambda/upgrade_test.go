@@ -1,0 +1,269 @@
+package lambda
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/sfn"
+)
+
+// The files under testdata/records are items of tables out there, those under
+// testdata/executions what executions carry; v1 is what the first version with functions
+// wrote. A version that changes a format adds its own with -write-past v2. One that is
+// there is never written again.
+var writePast = flag.String("write-past", "", "write the records and executions that are missing for this version, such as v2")
+
+var (
+	instanceKey = broker.Key{Client: "demo", InstanceID: "0d5ad2d6-2f2c-4f0e-9d3b-6d2f6a0f0001"}
+	bindingKey  = broker.Key{Client: "demo", InstanceID: instanceKey.InstanceID, BindingID: "0d5ad2d6-2f2c-4f0e-9d3b-6d2f6a0f0002"}
+)
+
+// past is an operation that an older version accepted and did not end.
+type past struct {
+	key broker.Key
+	// live leads there from an empty table, with the version of the day.
+	live func(t *testing.T, r *upgradeRig)
+	// What Cloud Foundry has when the newer version comes: the instance, with the
+	// operation's mark of an update, with the key.
+	instance, updated, keyed bool
+	// late: the instance appears after the newer version's first look.
+	late bool
+	// What the newer version must have asked the backing broker for.
+	asked map[string]int
+	// event is sent again when the operation has ended.
+	event  string
+	async  bool
+	status int
+}
+
+func pasts() map[string]past {
+	lose := func(t *testing.T, r *upgradeRig, method, route string) {
+		r.control(t, "faults", fmt.Sprintf(`{"method":%q,"route":%q,"times":1,"when":"after","action":"drop"}`, method, route))
+	}
+	ready := func(t *testing.T, r *upgradeRig) { r.send(t, "provision"); r.drive(t) }
+	return map[string]past{
+		"create-accepted": {key: instanceKey, event: "provision", status: 200, asked: map[string]int{"provision": 1},
+			live: func(t *testing.T, r *upgradeRig) { r.send(t, "provision") }},
+		// Its POST took effect and the answer was lost: it is adopted, not sent again.
+		"create-called": {key: instanceKey, event: "provision", status: 200, instance: true,
+			live: func(t *testing.T, r *upgradeRig) {
+				lose(t, r, "POST", "/v3/service_instances")
+				r.send(t, "provision")
+				r.tick(t)
+			}},
+		// The same, but the POST was lost on its way.
+		"create-called-in-vain": {key: instanceKey, event: "provision", status: 200, asked: map[string]int{"provision": 1},
+			live: func(t *testing.T, r *upgradeRig) {
+				lose(t, r, "POST", "/v3/service_instances")
+				r.send(t, "provision")
+				r.tick(t)
+			}},
+		"update-accepted": {key: instanceKey, event: "update", status: 200, instance: true, asked: map[string]int{"update": 1},
+			live: func(t *testing.T, r *upgradeRig) { ready(t, r); r.send(t, "update") }},
+		"update-called": {key: instanceKey, event: "update", status: 200, instance: true, updated: true,
+			live: func(t *testing.T, r *upgradeRig) { ready(t, r); r.send(t, "update"); r.tick(t) }},
+		"delete-accepted": {key: instanceKey, event: "deprovision", status: 410, instance: true, asked: map[string]int{"deprovision": 1},
+			live: func(t *testing.T, r *upgradeRig) { ready(t, r); r.send(t, "deprovision") }},
+		// A create is cancelled whose POST takes effect only now.
+		"cancel": {key: instanceKey, event: "deprovision", status: 410, instance: true, late: true, asked: map[string]int{"deprovision": 1},
+			live: func(t *testing.T, r *upgradeRig) {
+				lose(t, r, "POST", "/v3/service_instances")
+				r.send(t, "provision")
+				r.tick(t)
+				r.machine.take()
+				r.send(t, "deprovision")
+			}},
+		"bind-accepted": {key: bindingKey, event: "bind", async: true, status: 200, instance: true, asked: map[string]int{"bind": 1},
+			live: func(t *testing.T, r *upgradeRig) { ready(t, r); r.sendAsync(t, "bind") }},
+		"bind-called": {key: bindingKey, event: "bind", async: true, status: 200, instance: true, keyed: true,
+			live: func(t *testing.T, r *upgradeRig) {
+				ready(t, r)
+				lose(t, r, "POST", "/v3/service_credential_bindings")
+				r.sendAsync(t, "bind")
+				r.tick(t)
+			}},
+		"unbind-accepted": {key: bindingKey, event: "unbind", async: true, status: 410, instance: true, keyed: true, asked: map[string]int{"unbind": 1},
+			live: func(t *testing.T, r *upgradeRig) {
+				ready(t, r)
+				r.sendAsync(t, "bind")
+				r.drive(t)
+				r.sendAsync(t, "unbind")
+			}},
+	}
+}
+
+// TestOldOperationsEnd: items and executions of every version before are taken to
+// their end by today's poller, and today's API answers for them.
+func TestOldOperationsEnd(t *testing.T) {
+	t.Parallel()
+	for name, p := range pasts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, version := range versionsOf(t, name) {
+				r := newUpgradeRig(t)
+				tick := readPast[sfn.Tick](t, "executions", version)
+				rec := r.load(t, version, p)
+				if !rec.Lifecycle.Running(tick.Operation) {
+					t.Fatalf("%s: the record's operation is %q, the execution's %q", version, rec.Lifecycle.Operation.ID, tick.Operation)
+				}
+				if running := r.sendQuery(t, p.event, p.async); running.StatusCode != 202 || !strings.Contains(running.Body, tick.Operation) {
+					t.Errorf("%s: a duplicate gets %d %s, want 202 with %s", version, running.StatusCode, running.Body, tick.Operation)
+				}
+				if starts := r.machine.take(); len(starts) > 0 {
+					t.Errorf("%s: a duplicate started %+v", version, starts)
+				}
+				if p.late {
+					tick = r.turn(t, tick)
+					r.found(t, nil, p, rec)
+				}
+				r.run(t, tick)
+				if answer := r.sendQuery(t, p.event, p.async); answer.StatusCode != p.status {
+					t.Errorf("%s: afterwards %d %s, want %d; the log: %s", version, answer.StatusCode, answer.Body, p.status, r.log)
+				}
+				if diff := cmp.Diff(p.asked, r.asked(t)); diff != "" {
+					t.Errorf("%s: the backing broker was asked (-want +got):\n%s", version, diff)
+				}
+			}
+		})
+	}
+}
+
+// TestOldExecutionsAreRead: what executions carry at other times than their start.
+func TestOldExecutionsAreRead(t *testing.T) {
+	t.Parallel()
+	odd := broker.Key{Client: "demo", InstanceID: "shop/db ?%#1", BindingID: "ä\xff"}
+	for name, test := range map[string]struct {
+		key  broker.Key
+		want sfn.Tick // what comes next, after a step that waits 3 s
+	}{
+		"held-bind": {bindingKey, sfn.Tick{WaitSeconds: 3, Turn: 1}},
+		"midway":    {instanceKey, sfn.Tick{WaitSeconds: 3, Turn: 8}},
+		"odd-ids":   {odd, sfn.Tick{WaitSeconds: 3, Turn: 1}},
+	} {
+		for _, version := range versionsOf(t, name) {
+			tick := readPast[sfn.Tick](t, "executions", version)
+			if key, err := tick.Key(); key != test.key || err != nil {
+				t.Errorf("%s: %q, %v; want %q", version, key, err, test.key)
+			}
+			next := tick.After(broker.Step{Wait: 3 * time.Second})
+			test.want.Client, test.want.InstanceID, test.want.BindingID, test.want.Operation = tick.Client, tick.InstanceID, tick.BindingID, tick.Operation
+			if next != test.want {
+				t.Errorf("%s goes on as %+v, want %+v", version, next, test.want)
+			}
+		}
+	}
+}
+
+// TestOldRecordsAnswer: what is at rest needs no poller.
+func TestOldRecordsAnswer(t *testing.T) {
+	t.Parallel()
+	r := newUpgradeRig(t)
+	items := r.items(t, "v1-unbind-accepted") // an instance that is there, and its catalog
+	r.put(t, items...)
+	r.goTo(t, items)
+	r.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`) // Cloud Foundry is away
+	for event, want := range map[string]int{"catalog": 200, "provision-duplicate": 200, "provision-different": 409, "last-operation": 200} {
+		if answer := r.send(t, event); answer.StatusCode != want {
+			t.Errorf("%s: %d %s, want %d", event, answer.StatusCode, answer.Body, want)
+		}
+	}
+	gone := newUpgradeRig(t)
+	items = gone.items(t, "v1-gone")
+	gone.put(t, items...)
+	gone.goTo(t, items)
+	if answer := gone.send(t, "deprovision"); answer.StatusCode != 410 {
+		t.Errorf("a delete of what is gone: %d %s", answer.StatusCode, answer.Body)
+	}
+	if answer := gone.send(t, "provision"); answer.StatusCode != 202 {
+		t.Errorf("a create of what is gone: %d %s", answer.StatusCode, answer.Body)
+	}
+}
+
+// TestARollbackMeetsNewerExecutions: fields that a newer version added to a tick are
+// not looked at, and lost.
+func TestARollbackMeetsNewerExecutions(t *testing.T) {
+	t.Parallel()
+	r := newUpgradeRig(t)
+	text := readRaw(t, "executions", "v1-create-accepted")
+	newer := strings.Replace(string(text), "{", `{"priority":7,"shard":{"n":1},`, 1)
+	var tick sfn.Tick
+	if err := json.Unmarshal([]byte(newer), &tick); err != nil {
+		t.Fatal(err)
+	}
+	r.load(t, "v1-create-accepted", pasts()["create-accepted"])
+	r.run(t, tick)
+	if answer := r.send(t, "provision"); answer.StatusCode != 200 {
+		t.Errorf("%d %s", answer.StatusCode, answer.Body)
+	}
+}
+
+// TestARollbackMeetsNewerRecords: a newer format is refused by everybody and written by
+// nobody, and keeps nothing else from going on.
+func TestARollbackMeetsNewerRecords(t *testing.T) {
+	t.Parallel()
+	r := newUpgradeRig(t)
+	tick := readPast[sfn.Tick](t, "executions", "v1-create-accepted")
+	r.load(t, "v1-create-accepted", pasts()["create-accepted"])
+	other := instanceKey
+	other.InstanceID = "beside"
+	newer := r.stored(t, instanceKey)
+	beside := maps.Clone(newer)
+	beside["pk"] = &types.AttributeValueMemberB{Value: []byte("demo#beside")}
+	newer["format"] = &types.AttributeValueMemberN{Value: "2"}
+	r.put(t, newer, beside)
+
+	for _, event := range []string{"provision", "update", "deprovision", "last-operation"} {
+		answer := r.send(t, event)
+		if answer.StatusCode != 503 || answer.MultiValueHeaders["Retry-After"] == nil {
+			t.Errorf("%s: %d %v %s, want 503 that says when to come again", event, answer.StatusCode, answer.MultiValueHeaders, answer.Body)
+		}
+	}
+	_, err := r.poller.Handle(t.Context(), tick)
+	if _, failed := errors.AsType[*TickFailed](err); !failed {
+		t.Errorf("the poller: %v, want *TickFailed", err)
+	}
+	r.pass(24 * time.Hour)
+	err = r.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
+	if _, failed := errors.AsType[*JanitorFailed](err); !failed {
+		t.Errorf("the janitor: %v, want *JanitorFailed", err)
+	}
+	if starts := r.machine.take(); len(starts) != 1 || starts[0].Key != other {
+		t.Errorf("restarted %+v, want what is beside it", starts)
+	}
+	if diff := cmp.Diff(newer, r.stored(t, instanceKey), cmpopts.IgnoreUnexported(types.AttributeValueMemberB{}, types.AttributeValueMemberN{}, types.AttributeValueMemberS{})); diff != "" {
+		t.Errorf("the item was written (-before +now):\n%s", diff)
+	}
+	if !strings.Contains(r.log.String(), "written by a newer Ferry") {
+		t.Errorf("the log does not say why: %s", r.log)
+	}
+}
+
+// TestARollbackMeetsNewerFields: in the same format they are read over, and gone with
+// the next write; so nothing may depend on one (docs/runbook.md).
+func TestARollbackMeetsNewerFields(t *testing.T) {
+	t.Parallel()
+	r := newUpgradeRig(t)
+	p := pasts()["create-accepted"]
+	r.load(t, "v1-create-accepted", p)
+	newer := r.stored(t, instanceKey)
+	body := newer["body"].(*types.AttributeValueMemberS).Value
+	newer["body"] = &types.AttributeValueMemberS{Value: strings.Replace(body, "{", `{"colour":"red",`, 1)}
+	newer["shade"] = &types.AttributeValueMemberN{Value: "7"}
+	r.put(t, newer)
+	r.run(t, readPast[sfn.Tick](t, "executions", "v1-create-accepted"))
+	now := r.stored(t, instanceKey)
+	if body := now["body"].(*types.AttributeValueMemberS).Value; !strings.Contains(body, `"ready"`) || strings.Contains(body, "colour") || now["shade"] != nil {
+		t.Errorf("the item is %s with %v", body, now["shade"])
+	}
+}

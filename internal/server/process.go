@@ -1,0 +1,173 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/api"
+	"github.com/ferry-broker/ferry/internal/bolt"
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/catalog"
+	"github.com/ferry-broker/ferry/internal/config"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/loop"
+	"github.com/ferry-broker/ferry/internal/metrics"
+	"github.com/ferry-broker/ferry/internal/setup"
+)
+
+// process is one running broker.
+type process struct {
+	options ServeOptions
+	config  config.Config
+	store   *bolt.Store
+	loop    *loop.Loop
+	broker  *broker.Broker
+	catalog *catalog.Service
+	server  *http.Server
+	// connections are those of server.
+	connections *connections
+	stop        chan struct{}
+	figures     *metrics.Metrics
+	logger      *slog.Logger
+}
+
+func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, error) {
+	for _, w := range c.Warnings() {
+		o.Logger.Warn(w)
+	}
+	figures := metrics.New()
+	figures.Build(o.Version, o.Commit, runtime.Version())
+	backends, err := setup.Backends(c, o.Logger, figures.Call)
+	if err != nil {
+		return nil, &ExitError{Code: ExitUsage, Cause: err, Message: err.Error()}
+	}
+	p := &process{options: o, config: c, store: store, stop: make(chan struct{}), figures: figures, logger: o.Logger}
+	p.loop = loop.New(loop.Options{Now: time.Now, Logger: o.Logger})
+	outages := broker.NewThrottle(time.Minute)
+	p.catalog = setup.Catalog(c, backends, store, outages, o.Logger)
+	if p.broker, err = p.newBroker(backends, outages, figures); err != nil {
+		return nil, err
+	}
+	p.loop.Use(p.broker)
+	p.server = newServer(p.newHandler(figures), c.Operations.RequestBudget)
+	p.connections = boundConnections(p.server, cmp.Or(o.mostConnections, max(fewestConnections, 4*c.Limits.ConcurrentRequests)))
+	return p, nil
+}
+
+func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.Throttle, figures *metrics.Metrics) (*broker.Broker, error) {
+	name := make([]byte, 8)
+	if _, err := rand.Read(name); err != nil {
+		return nil, failure(err, "No random numbers are to be had: %v.", err)
+	}
+	ops := p.config.Operations
+	return broker.New(broker.Options{
+		Store: p.store, Backends: backends, Catalogs: p.catalog, Schemas: p.catalog, Refresh: p.catalog.Refresh, Workflow: p.loop,
+		Now: time.Now, Random: rand.Reader, Logger: p.logger, Observer: figures, Outages: outages,
+		Pace:     lifecycle.Pace{First: p.config.Polling.First, Max: p.config.Polling.Max},
+		Deadline: ops.Deadline, Keep: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
+		// bbolt locks its file: whoever has it open is alone.
+		Process: hex.EncodeToString(name), Sole: true,
+	}), nil
+}
+
+func (p *process) newHandler(figures *metrics.Metrics) http.Handler {
+	limits := p.config.Limits
+	basePath, _ := api.ParseBasePath(p.options.BasePath) // checked before the configuration
+	return api.New(api.Options{
+		Broker: p.broker, Catalog: p.catalog, Clients: setup.Clients(p.config.Clients), BasePath: basePath,
+		RequestBudget: p.config.Operations.RequestBudget,
+		RequestBytes:  limits.RequestBytes, ParametersBytes: limits.ParametersBytes,
+		ConcurrentRequests: limits.ConcurrentRequests,
+		Logger:             p.logger, Now: time.Now, Observer: figures, Ready: p.ready,
+		Metrics: figures.Handler(), MetricsCredentials: setup.Credentials(p.config.Metrics.Credentials),
+		Stop: p.stop,
+	})
+}
+
+// ready names the part that is missing.
+func (p *process) ready(ctx context.Context) error {
+	if err := p.store.Ping(ctx); err != nil {
+		return fmt.Errorf("store: it cannot be read")
+	}
+	for _, c := range p.config.Clients {
+		if p.catalog.Ready(c.Name) {
+			return nil
+		}
+	}
+	return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
+}
+
+// live keeps going what works behind the requests for as long as answer runs. None of
+// it outlives live, whose caller closes the store next.
+func (p *process) live(ctx context.Context, answer func(resumed int) error) error {
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	defer func() {
+		cancel()
+		p.closeLoop(ctx)
+		running.Wait()
+	}()
+	running.Go(func() { p.catalog.Run(background) })
+	running.Go(func() { p.janitor(background) })
+	running.Go(func() { p.audits(background) })
+	running.Go(func() { p.hangups(background) })
+	resumed, err := p.broker.Resume(ctx)
+	if err != nil {
+		return failure(err, "The unfinished operations cannot be read: %v.", err)
+	}
+	return answer(resumed)
+}
+
+// serve answers until ctx ends, then stops in order.
+func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL string, resumed int) error {
+	served := make(chan error, 1)
+	go func() { served <- p.server.Serve(p.connections.listen(listener)) }()
+	p.announce("http://"+listener.Addr().String()+strings.TrimRight(p.options.BasePath, "/"), simulatorURL, resumed)
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		return p.shutDown(ctx)
+	}
+}
+
+func (p *process) announce(brokerURL, simulatorURL string, resumed int) {
+	p.logger.Info("ferry listens", "url", brokerURL, "version", p.options.Version, "clients", len(p.config.Clients), "resumed_operations", resumed)
+	if p.options.Hint != nil && simulatorURL != "" && p.options.ConfigFile == "" {
+		_, _ = fmt.Fprintf(p.options.Hint, "Try it: curl -u demo:demo -H 'X-Broker-API-Version: 2.17' %s/v2/catalog\n", brokerURL)
+	}
+	if p.options.Started != nil {
+		p.options.Started(brokerURL, simulatorURL)
+	}
+}
+
+// shutDown stops accepting and lets requests in flight end; those that are still
+// held shortly before the grace is over are answered then.
+func (p *process) shutDown(ctx context.Context) error {
+	p.logger.Info("ferry stops")
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	release := time.AfterFunc(grace-2*time.Second, func() { close(p.stop) })
+	defer release.Stop()
+	if err := p.server.Shutdown(stop); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return failure(err, "The broker did not stop in order: %v.", err)
+	}
+	return nil
+}
+
+func (p *process) closeLoop(ctx context.Context) {
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	p.loop.Close(soon)
+}

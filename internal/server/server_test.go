@@ -1,0 +1,268 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/config"
+)
+
+func TestDemoIsShortAndRight(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := Demo(t.Context(), &out, "test"); err != nil {
+		t.Errorf("%v\n%s", err, &out)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines < 20 || lines >= 60 {
+		t.Errorf("%d lines, want 20 to 59:\n%s", lines, &out)
+	}
+}
+
+func TestDemoEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Demo(ctx, io.Discard, "test"); err == nil {
+		t.Error("a demo that could not be shown succeeded")
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("cause")
+	tests := map[string]struct {
+		err  error
+		want int
+	}{
+		"success":                  {nil, 0},
+		"a failure":                {failure(cause, "It failed: %v.", cause), ExitFailure},
+		"wrong usage":              {usage("Give a file."), ExitUsage},
+		"an error of no one's":     {cause, ExitFailure},
+		"wrong usage, wrapped":     {errors.Join(cause, usage("Give a file.")), ExitUsage},
+		"a failure of a flag type": {&ExitError{Code: 7, Message: "Seven."}, 7},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := ExitCode(test.err); got != test.want {
+				t.Errorf("%d, want %d", got, test.want)
+			}
+		})
+	}
+	if err := failure(cause, "It failed."); !errors.Is(err, cause) || err.Error() != "It failed." {
+		t.Errorf("%q does not lead to its cause", err)
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]bool{
+		"127.0.0.1:8080": true, "127.8.9.10:0": true, "localhost:80": true, "[::1]:8080": true,
+		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "10.0.0.1:80": false, "example.org:80": false,
+		"127.0.0.1": false, "": false, "localhost.example.org:80": false,
+	} {
+		if got := isLoopback(address); got != want {
+			t.Errorf("isLoopback(%q) is %t", address, got)
+		}
+	}
+}
+
+func TestListenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	taken, err := listen(t.Context(), "--listen", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	for address, want := range map[string]string{
+		taken.Addr().String(): "is in use by another process",
+		"127.0.0.1":           "Give an address as host:port with --listen.",
+		"127.0.0.1:nonsense":  "Give an address as host:port with --listen.",
+		"127.0.0.1:99999":     "Give an address as host:port with --listen.",
+	} {
+		l, err := listen(t.Context(), "--listen", address)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("it listens on %q", address)
+			continue
+		}
+		if ExitCode(err) != ExitFailure || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("listen on %q: %v, want %q", address, err, want)
+		}
+	}
+}
+
+// quiet are options for a broker that the test ends.
+func quiet(t *testing.T) ServeOptions {
+	return ServeOptions{
+		Listen: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
+		Logger: slog.New(slog.DiscardHandler), LookupEnv: os.LookupEnv,
+	}
+}
+
+// running starts Serve, and returns the address, and what ends it.
+func running(t *testing.T, o ServeOptions) (url string, end func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	o.Started = func(broker, _ string) { listening <- broker }
+	go func() { ended <- Serve(ctx, o) }()
+	select {
+	case url = <-listening:
+	case err := <-ended:
+		t.Fatalf("it does not start: %v", err)
+	}
+	return url, func() error { cancel(); return <-ended }
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := fresh().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// TestServeWithoutCloudFoundry: absence of the backend is not an outage (law 10),
+// but a broker that has never seen a catalog is not ready, and says which part.
+func TestServeWithoutCloudFoundry(t *testing.T) {
+	t.Parallel()
+	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	o := quiet(t)
+	o.Config = config.Demo()
+	o.Config.Clients[0].CloudFoundry.API = "http://" + closed.Addr().String()
+	url, end := running(t, o)
+	if status, body := get(t, url+"/healthz"); status != http.StatusOK {
+		t.Errorf("healthz: %d %s", status, body)
+	}
+	if status, body := get(t, url+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "catalog") {
+		t.Errorf("readyz: %d %s, want 503 that names the catalog", status, body)
+	}
+	if err := end(); err != nil {
+		t.Errorf("end: %v", err)
+	}
+}
+
+// TestServeBecomesReady, and knows the catalog at once when it starts again without
+// its Cloud Foundry.
+func TestServeBecomesReady(t *testing.T) {
+	t.Parallel()
+	o := quiet(t)
+	o.Simulate, o.Sim = true, DefaultSimOptions()
+	o.Sim.Listen = "127.0.0.1:0"
+	url, end := running(t, o)
+	untilReady(t, url)
+	until(t, "the catalog of the client demo is in the store", func() bool {
+		raw, err := os.ReadFile(filepath.Join(o.Data, "ferry.db"))
+		return err == nil && bytes.Contains(raw, []byte("demo"))
+	})
+	if err := end(); err != nil {
+		t.Errorf("end: %v", err)
+	}
+	o.Simulate, o.Config = false, config.Demo()
+	o.Config.Clients[0].CloudFoundry.API = "http://127.0.0.1:1"
+	url, end = running(t, o)
+	untilReady(t, url)
+	if err := end(); err != nil {
+		t.Errorf("end: %v", err)
+	}
+}
+
+// TestServeBehindAPrefix: what the start-up line says is what platforms register.
+func TestServeBehindAPrefix(t *testing.T) {
+	t.Parallel()
+	o := quiet(t)
+	o.Config, o.BasePath = config.Demo(), "/broker/"
+	o.Config.Clients[0].CloudFoundry.API = "http://127.0.0.1:1"
+	url, end := running(t, o)
+	root, found := strings.CutSuffix(url, "/broker")
+	if !found {
+		t.Errorf("it says that it listens at %s", url)
+	}
+	for path, want := range map[string]int{"/broker/v2/catalog": 401, "/broker/healthz": 200, "/healthz": 200, "/v2/catalog": 404} {
+		if status, body := get(t, root+path); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, body, want)
+		}
+	}
+	if err := end(); err != nil {
+		t.Errorf("end: %v", err)
+	}
+	o.BasePath = "broker"
+	if err := Serve(t.Context(), o); ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "--base-path") {
+		t.Errorf("a base path without its slash: %v", err)
+	}
+}
+
+func untilReady(t *testing.T, url string) {
+	t.Helper()
+	until(t, "ready", func() bool {
+		status, _ := get(t, url+"/readyz")
+		return status == http.StatusOK
+	})
+}
+
+// until looks again and again.
+func until(t *testing.T, what string, happened func() bool) {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(time.Minute)
+	for !happened() {
+		select {
+		case <-again.C:
+		case <-deadline:
+			t.Fatalf("never seen: %s", what)
+		}
+	}
+}
+
+func TestFaithfulSimulator(t *testing.T) {
+	t.Parallel()
+	o := DefaultSimOptions()
+	o.Faithful = true
+	c := o.options(slog.New(slog.DiscardHandler))
+	if c.JobDelay != 5*time.Second || c.PollInterval != time.Minute || c.BrokerTimeout != time.Minute {
+		t.Errorf("job delay %v, poll interval %v, broker timeout %v; want 5s, 60s, 60s", c.JobDelay, c.PollInterval, c.BrokerTimeout)
+	}
+}
+
+func TestSimEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	o := DefaultSimOptions()
+	o.Listen = "127.0.0.1:0"
+	if err := Sim(ctx, o, slog.New(slog.DiscardHandler)); err != nil {
+		t.Error(err)
+	}
+}
+
+// fresh is a client whose connections nobody else closes: a test server that stops closes
+// the idle ones of http.DefaultTransport, whoever is about to use them.
+func fresh() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}

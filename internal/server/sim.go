@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/cfsim"
+)
+
+// SimOptions say how fast the simulated Cloud Foundry works.
+type SimOptions struct {
+	Listen                                             string
+	JobDelay, BrokerDelay, PollInterval, BrokerTimeout time.Duration
+	// Faithful takes the figures of a real Cloud Controller.
+	Faithful bool
+	// The rest are those of cfsim.Options.
+	RecursiveDelete bool
+	RateLimit       int
+	RateWindow      time.Duration
+	RetryAfterUnix  bool
+	NamesIgnoreCase bool
+	Korifi          bool
+}
+
+// DefaultSimOptions returns the figures meant for people at a keyboard.
+func DefaultSimOptions() SimOptions {
+	d := cfsim.DefaultOptions()
+	return SimOptions{
+		Listen: "127.0.0.1:8081", JobDelay: d.JobDelay, BrokerDelay: d.BrokerDelay,
+		PollInterval: d.PollInterval, BrokerTimeout: d.BrokerTimeout, RateWindow: time.Second,
+	}
+}
+
+func (o SimOptions) options(logger *slog.Logger) cfsim.Options {
+	c := cfsim.Options{
+		JobDelay: o.JobDelay, BrokerDelay: o.BrokerDelay, PollInterval: o.PollInterval,
+		BrokerTimeout: o.BrokerTimeout, Now: time.Now, Logger: logger,
+		RecursiveDelete: o.RecursiveDelete, RateLimit: o.RateLimit, RateWindow: o.RateWindow, Korifi: o.Korifi,
+		RetryAfterUnix: o.RetryAfterUnix, NamesIgnoreCase: o.NamesIgnoreCase,
+	}
+	if o.Faithful {
+		c = c.Faithful()
+	}
+	return c
+}
+
+// simulator is a simulated Cloud Foundry that listens.
+type simulator struct {
+	sim      *cfsim.Simulator
+	server   *http.Server
+	listener net.Listener
+}
+
+func startSimulator(ctx context.Context, flag string, o SimOptions, logger *slog.Logger) (*simulator, error) {
+	listener, err := listen(ctx, flag, o.Listen)
+	if err != nil {
+		return nil, err
+	}
+	sim := cfsim.New(o.options(logger))
+	s := &simulator{sim: sim, server: newServer(sim.Handler(), o.BrokerTimeout+time.Minute), listener: listener}
+	go func() { _ = s.server.Serve(listener) }() // ends with close, whose error is the one that counts
+	logger.Info("the simulated Cloud Foundry listens", "url", s.url(), "control", s.url()+"/__sim/state")
+	return s, nil
+}
+
+func (s *simulator) url() string { return "http://" + s.listener.Addr().String() }
+
+func (s *simulator) close() {
+	s.sim.Close()
+	_ = s.server.Close()
+}
+
+// Sim runs the simulated Cloud Foundry alone until ctx ends. Errors are *ExitError.
+func Sim(ctx context.Context, o SimOptions, logger *slog.Logger) error {
+	s, err := startSimulator(ctx, "--listen", o, logger)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.sim.Close() // lets go of requests that a simulated delay holds
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer cancel()
+	err = s.server.Shutdown(stop)
+	s.close()
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return failure(err, "The simulator did not stop in order: %v.", err)
+	}
+	return nil
+}
