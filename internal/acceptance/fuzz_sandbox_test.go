@@ -70,8 +70,8 @@ func newSandbox(t *testing.T, market *catalog.Service, claimFirst bool) *sandbox
 	random := rand.NewChaCha8([32]byte{})
 	s.broker = broker.New(broker.Options{
 		Store: s.store, Backends: backends, Catalogs: market, Schemas: market, Workflow: s,
-		Now: now, Sleep: s.sleep, Random: random, Logger: logger, RequestBudget: held, Keep: keep,
-		Process: "sandbox", Sole: true, ClaimFirst: claimFirst,
+		Now: now, Sleep: s.sleep, Random: random, Logger: logger, RequestBudget: held, TombstoneTTL: keep,
+		Process: "sandbox", OnlyProcess: true, ClaimFirst: claimFirst,
 	})
 	s.handler = api.New(api.Options{
 		Broker: s.broker, Catalog: market, Logger: logger, Now: now, Random: random,

@@ -43,7 +43,7 @@ func newHandler(tb testing.TB, offerings int) http.Handler {
 	starts := &inline{}
 	starts.broker = ferry.New(ferry.Options{
 		Store: store, Backends: map[string]ferry.Backend{tenant: cloud}, Catalogs: market, Schemas: market,
-		Workflow: starts, Now: time.Now, Random: rand.Reader, Logger: logger, Process: "bench", Sole: true,
+		Workflow: starts, Now: time.Now, Random: rand.Reader, Logger: logger, Process: "bench", OnlyProcess: true,
 	})
 	h := api.New(api.Options{
 		Broker: starts.broker, Catalog: market, Now: time.Now, Logger: logger, Observer: metrics.New(),

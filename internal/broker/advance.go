@@ -55,7 +55,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 // blind ends a tick that could not learn what it had to know: it waits, and says so in
 // the record where the janitor would take it for dead otherwise.
 func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
-	t.Blind, t.Now, t.Wait = true, b.Now(), b.stayAway(rec, t.Wait, retryIn(cause))
+	t.LookupFailed, t.Now, t.Wait = true, b.Now(), b.stayAway(rec, t.Wait, retryIn(cause))
 	if ctx.Err() != nil {
 		return Step{Wait: t.Wait}, nil // it is we who stopped
 	}
@@ -70,12 +70,12 @@ func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := b.Now()
 	since, elapsed := b.paced(rec)
 	t := lifecycle.Tick{
-		Operation: operation, Read: now, SettleAfter: b.SettleAfter, Keep: b.Keep, Pace: b.Pace,
+		Operation: operation, Read: now, SettleAfter: b.SettleAfter, TombstoneTTL: b.TombstoneTTL, Pace: b.Pace,
 		Wait: b.bounded(rec, b.Pace.WaitSince(since, elapsed)), Turn: b.Pace.TurnSince(since, elapsed),
 		Driver: driver,
 	}
-	if b.Sole {
-		t.Alive = b.Process + "/"
+	if b.OnlyProcess {
+		t.LivingDrivers = b.Process + "/"
 	}
 	return t
 }

@@ -16,8 +16,8 @@ type (
 	Row = lifecycle.Row
 	// Answer is the reply to a call.
 	Answer = lifecycle.Answer
-	// JobSight is the state of a job.
-	JobSight = lifecycle.JobSight
+	// JobStatus is the state of a job.
+	JobStatus = lifecycle.JobStatus
 	// Place says which Cloud Foundry, and which org of it.
 	Place = lifecycle.Place
 )
@@ -102,7 +102,7 @@ type Finder interface {
 	ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error)
 	// Job returns the state of a job. JobLost when Cloud Foundry does not know it,
 	// JobUnclear (with the error for the log) when it did not say.
-	Job(ctx context.Context, guid string) (JobSight, error)
+	Job(ctx context.Context, guid string) (JobStatus, error)
 }
 
 // Caller changes things. Each method sends at most one POST, PATCH or DELETE for

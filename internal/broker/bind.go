@@ -129,7 +129,7 @@ func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, erro
 	p.instance = instance
 	p.incomplete = p.q.AcceptsIncomplete && p.retrievable()
 	return lifecycle.Request{
-		Method: lifecycle.PUT, Same: p.sketch.same(rec), Incomplete: p.incomplete, Instance: view(instance),
+		Method: lifecycle.PUT, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.incomplete, Instance: view(instance),
 	}, nil
 }
 

@@ -34,18 +34,18 @@ type Options struct {
 	Observer Observer
 
 	Pace lifecycle.Pace
-	// Deadline of an operation whose plan names none; Keep of a tombstone.
-	Deadline, Keep time.Duration
+	// Deadline of an operation whose plan names none; TombstoneTTL of a tombstone.
+	Deadline, TombstoneTTL time.Duration
 	// SettleAfter is how long a call of unknown fate may still take effect.
 	SettleAfter time.Duration
 	// RequestBudget is how long a held request may take, for the workflow's delay.
 	RequestBudget time.Duration
 	// CallTimeout is the time a call has from its intent; never above SettleAfter.
 	CallTimeout time.Duration
-	// Process is unique to this process. Sole says that no other process can drive
+	// Process is unique to this process. OnlyProcess says that no other process can drive
 	// operations of this store, so that leases of others are those of the dead.
-	Process string
-	Sole    bool
+	Process     string
+	OnlyProcess bool
 	// ClaimFirst lets creates and binds begin with the claim, where a read before it
 	// costs a call of its own; where reading is cheap, duplicates are cheaper without.
 	ClaimFirst bool
@@ -77,7 +77,7 @@ func New(o Options) *Broker {
 	o.Observer = or[Observer](o.Observer, nobody{})
 	o.Pace.First, o.Pace.Max = positive(o.Pace.First, 2*time.Second), positive(o.Pace.Max, time.Minute)
 	o.Deadline = positive(o.Deadline, 168*time.Hour)
-	o.Keep = positive(o.Keep, 192*time.Hour)
+	o.TombstoneTTL = positive(o.TombstoneTTL, 192*time.Hour)
 	o.SettleAfter = positive(o.SettleAfter, 20*time.Minute)
 	o.RequestBudget = positive(o.RequestBudget, 26*time.Second)
 	lookTimeout := positive(o.CallTimeout, time.Minute)

@@ -23,7 +23,7 @@ type change struct {
 	// apply puts into the record what a new operation brings besides its state.
 	apply func(*Record) error
 	// first is what the request read before it was held; nil for one that begins.
-	first *lifecycle.First
+	first *lifecycle.FirstRead
 	// creates says that the id is probably new, so that the request may begin with the
 	// claim itself (docs/protocol.md 2.1).
 	creates bool
@@ -87,8 +87,8 @@ func (b *Broker) open(ctx context.Context, c *change) (Record, lifecycle.Decisio
 	return rec, lifecycle.Decision{}, false, err
 }
 
-func firstRead(r Record) *lifecycle.First {
-	return &lifecycle.First{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
+func firstRead(r Record) *lifecycle.FirstRead {
+	return &lifecycle.FirstRead{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
 }
 
 // read returns the record, or an empty one for an id that has none.
@@ -125,13 +125,13 @@ func late(cause error) error {
 	}
 }
 
-func (b *Broker) decide(ctx context.Context, c *change, rec Record, first *lifecycle.First) (lifecycle.Decision, error) {
+func (b *Broker) decide(ctx context.Context, c *change, rec Record, first *lifecycle.FirstRead) (lifecycle.Decision, error) {
 	q, err := c.request(ctx, rec)
 	if err != nil {
 		return lifecycle.Decision{}, err
 	}
-	q.First, q.Spent = first, c.spent
-	q.Claim = lifecycle.Claim{ID: c.id, Now: b.Now(), Keep: b.Keep}
+	q.First, q.MayNotClaim = first, c.spent
+	q.Claim = lifecycle.Claim{ID: c.id, Now: b.Now(), TombstoneTTL: b.TombstoneTTL}
 	q.Claim.Deadline = q.Claim.Now.Add(b.Deadline)
 	q.Claim.Due = q.Claim.Now.Add(b.dueAfter(q))
 	d, err := lifecycle.Next(rec.Lifecycle, q)

@@ -31,12 +31,12 @@ type explorer struct {
 	requests   []*brokertest.Actor
 	operations []string
 	results    map[string]bool
-	firsts     map[reader]lifecycle.First
+	firsts     map[reader]lifecycle.FirstRead
 	violations []string
 }
 
 func newExplorer(seed uint64) *explorer {
-	e := &explorer{rng: rand.New(rand.NewPCG(seed, 0)), budget: 7, late: 2, fails: 2, results: map[string]bool{}, firsts: map[reader]lifecycle.First{}}
+	e := &explorer{rng: rand.New(rand.NewPCG(seed, 0)), budget: 7, late: 2, fails: 2, results: map[string]bool{}, firsts: map[reader]lifecycle.FirstRead{}}
 	e.Scheduler = brokertest.NewScheduler(brokertest.ScheduleOptions{
 		Seed: seed, ClaimFirst: seed%4 < 2, // half of each shard
 		Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store { return watchedStore{Store: s, e: e} },

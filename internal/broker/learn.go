@@ -44,7 +44,7 @@ func unbindTrouble(r Record) string {
 	case l.State == lifecycle.DeleteFailed && len(l.Finished) > 0:
 		return l.Finished[len(l.Finished)-1].Description
 	case l.State == lifecycle.Deleting:
-		return or(l.Operation.Unheard, l.Operation.Trouble)
+		return or(l.Operation.NoAnswer, l.Operation.TemporaryRefusal)
 	default:
 		return ""
 	}

@@ -58,7 +58,7 @@ func failedPoll(rec Record, f lifecycle.Finished) Poll {
 	if f.Unusable {
 		p.InstanceUsable = &no
 	}
-	if f.Final {
+	if f.NotRepeatable {
 		p.UpdateRepeatable = &no
 	}
 	return p

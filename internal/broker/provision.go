@@ -59,7 +59,7 @@ func (b *Broker) newProvision(ctx context.Context, q ProvisionRequest) (*provisi
 
 func (p *provision) request(_ context.Context, rec Record) (lifecycle.Request, error) {
 	return lifecycle.Request{
-		Method: lifecycle.PUT, Same: p.sketch.same(rec), Incomplete: p.q.AcceptsIncomplete,
+		Method: lifecycle.PUT, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.q.AcceptsIncomplete,
 	}, nil
 }
 

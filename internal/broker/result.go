@@ -109,7 +109,7 @@ func (b *Broker) deadline(plan Plan) time.Time {
 // dueAfter is how long the workflow of a new operation may take to show itself.
 func (b *Broker) dueAfter(q lifecycle.Request) time.Duration {
 	grace := 2 * time.Minute
-	if !q.Incomplete {
+	if !q.AcceptsIncomplete {
 		grace += b.RequestBudget
 	}
 	return grace

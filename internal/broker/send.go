@@ -72,7 +72,7 @@ func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used stri
 	}
 	plan, err := b.Catalogs.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
 	moved := used != "" && plan.PlanGUID != used // a PATCH that keeps the plan names none
-	if err == nil && (moved || !rec.Lifecycle.Operation.Reread) {
+	if err == nil && (moved || !rec.Lifecycle.Operation.MarketplaceReread) {
 		answer.Reply = lifecycle.ReplyBusy
 	}
 	return answer

@@ -50,11 +50,11 @@ func (u *update) request(_ context.Context, rec Record) (lifecycle.Request, erro
 		return lifecycle.Request{}, err
 	}
 	return lifecycle.Request{
-		Method:     lifecycle.PATCH,
-		Same:       rec.Target != nil && u.leadsTo(*rec.Target, rec.Attributes),
-		NoEffect:   u.leadsTo(rec.Attributes, rec.Attributes),
-		Empty:      u.empty(rec),
-		Incomplete: u.q.AcceptsIncomplete,
+		Method:            lifecycle.PATCH,
+		SameAttributes:    rec.Target != nil && u.leadsTo(*rec.Target, rec.Attributes),
+		NoEffect:          u.leadsTo(rec.Attributes, rec.Attributes),
+		Empty:             u.empty(rec),
+		AcceptsIncomplete: u.q.AcceptsIncomplete,
 	}, nil
 }
 

@@ -31,7 +31,7 @@ func (w watchedStore) Get(ctx context.Context, key broker.Key) (broker.Record, e
 
 func (e *explorer) sawRead(who reader, r broker.Record) {
 	if _, known := e.firsts[who]; !known {
-		e.firsts[who] = lifecycle.First{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
+		e.firsts[who] = lifecycle.FirstRead{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}
 	}
 }
 

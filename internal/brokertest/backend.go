@@ -96,7 +96,7 @@ func (h BackendHarness) instanceCall(name string) broker.InstanceCall {
 // job says. find looks for the row.
 func (h BackendHarness) failure(
 	t *testing.T, answer broker.Answer, err error, find func(*testing.T) broker.Row,
-) (broker.JobSight, broker.Row) {
+) (broker.JobStatus, broker.Row) {
 	t.Helper()
 	if !h.Korifi {
 		sight := h.outcome(t, answer, err)
@@ -176,15 +176,15 @@ func (h BackendHarness) settle(t *testing.T, answer broker.Answer, err error) {
 
 // outcome waits for the end of a call that must have been accepted. A call that was
 // done at once counts as a complete job.
-func (h BackendHarness) outcome(t *testing.T, answer broker.Answer, err error) broker.JobSight {
+func (h BackendHarness) outcome(t *testing.T, answer broker.Answer, err error) broker.JobStatus {
 	t.Helper()
 	switch {
 	case answer.Reply == lifecycle.ReplyDone:
-		return broker.JobSight{State: lifecycle.JobComplete}
+		return broker.JobStatus{State: lifecycle.JobComplete}
 	case answer.Reply != lifecycle.ReplyAccepted || answer.Job == "":
 		t.Fatalf("answer %+v, %v; want %s with a job", answer, err, lifecycle.ReplyAccepted)
 	}
-	var sight broker.JobSight
+	var sight broker.JobStatus
 	h.until(t, "the job ends", func(ctx context.Context) bool {
 		sight, err = h.Backend.Job(ctx, answer.Job)
 		if err != nil {

@@ -80,7 +80,7 @@ func wantLoose(t *testing.T, h BackendHarness, instance string) {
 	look, err := h.Backend.FindKeys(t.Context(), instance, "k")
 	operations := map[string]bool{}
 	for _, row := range look.Rows {
-		operations[row.Operation] = row.Marked && row.Loose
+		operations[row.Operation] = row.Marked && row.MarkedByName
 	}
 	if diff := cmp.Diff(map[string]bool{"bind-k": true, "bind-other": true}, operations); err != nil || diff != "" {
 		t.Errorf("FindKeys: %v (-want +got):\n%s", err, diff)

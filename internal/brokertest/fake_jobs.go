@@ -32,7 +32,7 @@ type fakeJob struct {
 	call    broker.InstanceCall
 	planned End
 	ends    time.Time
-	sight   broker.JobSight
+	sight   broker.JobStatus
 }
 
 // start is called with the lock held. A job that need not wait has ended when it
@@ -40,7 +40,7 @@ type fakeJob struct {
 func (c *FakeCloud) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceCall, planned End) *fakeJob {
 	j := &fakeJob{
 		guid: fmt.Sprintf("job-%04d", len(c.jobs)+1), verb: verb, row: r, call: call, planned: planned,
-		sight: broker.JobSight{State: lifecycle.JobProcessing}, ends: c.due(call.PlanGUID),
+		sight: broker.JobStatus{State: lifecycle.JobProcessing}, ends: c.due(call.PlanGUID),
 	}
 	c.jobs = append(c.jobs, j)
 	r.job = j
@@ -61,9 +61,9 @@ func (c *FakeCloud) end(j *fakeJob, e End) {
 	} else {
 		c.succeed(j)
 	}
-	j.sight = broker.JobSight{State: lifecycle.JobComplete}
+	j.sight = broker.JobStatus{State: lifecycle.JobComplete}
 	if e.Fail {
-		j.sight = broker.JobSight{State: lifecycle.JobFailed, BrokersWord: e.BrokersWord, Description: e.Description, Code: e.Code}
+		j.sight = broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: e.BrokersWord, Description: e.Description, Code: e.Code}
 	}
 }
 
@@ -126,20 +126,20 @@ func (c *FakeCloud) Forget() {
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
 		if j.sight.State.Ended() {
-			j.sight = broker.JobSight{State: lifecycle.JobLost}
+			j.sight = broker.JobStatus{State: lifecycle.JobLost}
 		}
 	}
 }
 
 // Job implements broker.Finder.
-func (c *FakeCloud) Job(ctx context.Context, guid string) (broker.JobSight, error) {
+func (c *FakeCloud) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	if err := c.enter(ctx); err != nil {
-		return broker.JobSight{State: lifecycle.JobUnclear}, err
+		return broker.JobStatus{State: lifecycle.JobUnclear}, err
 	}
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.jobs, func(j *fakeJob) bool { return j.guid == guid })
 	if i < 0 {
-		return broker.JobSight{State: lifecycle.JobLost}, nil
+		return broker.JobStatus{State: lifecycle.JobLost}, nil
 	}
 	sight := c.jobs[i].sight
 	if row := c.jobs[i].row; c.row(row.guid, row.key) == row {

@@ -138,9 +138,9 @@ func (g gatedBackend) FindKeys(ctx context.Context, instanceGUID, name string, g
 	})
 }
 
-func (g gatedBackend) Job(ctx context.Context, guid string) (broker.JobSight, error) {
-	unclear := broker.JobSight{State: lifecycle.JobUnclear}
-	return gate(ctx, g.s, "Job", unclear, func(ctx context.Context) (broker.JobSight, error) {
+func (g gatedBackend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
+	unclear := broker.JobStatus{State: lifecycle.JobUnclear}
+	return gate(ctx, g.s, "Job", unclear, func(ctx context.Context) (broker.JobStatus, error) {
 		return g.Backend.Job(ctx, guid)
 	})
 }

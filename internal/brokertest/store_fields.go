@@ -126,7 +126,7 @@ func fullOperation() lifecycle.Operation {
 		ID: "update-xyz", Seq: 1<<53 + 1, Verb: lifecycle.Update,
 		Started: storeEpoch, Deadline: storeEpoch.Add(7 * 24 * time.Hour),
 		Held: true, Fresh: true, Job: "job", JobGUID: "job-guid",
-		Calls: 4, Answered: 3, Refused: "no such thing", Code: "Word",
+		Calls: 4, Answered: 3, FinalRefusal: "no such thing", Code: "Word",
 		Cleanup:  lifecycle.Cleanup{GUID: "leftover-guid", Job: "leftover-job"},
 		Lease:    lifecycle.Lease{Holder: "driver", Until: storeEpoch.Add(time.Minute)},
 		Due:      storeEpoch.Add(2 * time.Minute),

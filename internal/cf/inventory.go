@@ -69,7 +69,7 @@ func (b *Backend) markedKeys(ctx context.Context, guids []string, instances map[
 
 // bindingIDOf returns the OSB id that a marked key stands for.
 func bindingIDOf(k keyRow, row broker.Row) (id string, byName, ok bool) {
-	if !row.Loose {
+	if !row.MarkedByName {
 		return idOf(*k.Name, k.Metadata)
 	}
 	loose, ok := readLooseKey(*k.Name)

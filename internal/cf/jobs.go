@@ -61,7 +61,7 @@ func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, 
 
 // Job returns the state of a job, by one GET (go-cfclient's waiting for a job
 // ignores its context, trap 8).
-func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error) {
+func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	r := request{
 		method: http.MethodGet, path: "/v3/jobs/" + url.PathEscape(guid), route: "/v3/jobs/:guid",
 		what: "get job " + strconv.Quote(guid),
@@ -70,9 +70,9 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 	_, err := b.get(ctx, r, &job)
 	switch {
 	case isAbsent(err):
-		return broker.JobSight{State: lifecycle.JobLost}, nil
+		return broker.JobStatus{State: lifecycle.JobLost}, nil
 	case err != nil:
-		return broker.JobSight{State: lifecycle.JobUnclear}, err
+		return broker.JobStatus{State: lifecycle.JobUnclear}, err
 	}
 	b.warn(ctx, guid, job)
 	switch state := lifecycle.JobState(job.State); state {
@@ -82,15 +82,15 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobSight, error)
 		return sight, nil
 	case lifecycle.JobProcessing, lifecycle.JobPolling, lifecycle.JobComplete:
 		// Errors may show before the state does; only the state counts.
-		return broker.JobSight{State: state, GUID: job.worksOn(guid)}, nil
+		return broker.JobStatus{State: state, GUID: job.worksOn(guid)}, nil
 	default:
-		return broker.JobSight{State: lifecycle.JobUnclear}, &Error{Call: r.what, Err: errors.New("the job has no state that we know")}
+		return broker.JobStatus{State: lifecycle.JobUnclear}, &Error{Call: r.what, Err: errors.New("the job has no state that we know")}
 	}
 }
 
-func (b *Backend) failedJob(job jobRow) broker.JobSight {
+func (b *Backend) failedJob(job jobRow) broker.JobStatus {
 	failures := job.Errors.value
-	sight := broker.JobSight{State: lifecycle.JobFailed, BrokersWord: len(failures) > 0}
+	sight := broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: len(failures) > 0}
 	var texts []string
 	for _, e := range failures {
 		f := readFailure(e)

@@ -15,7 +15,7 @@ import (
 // failedJob is the errors of a job, from the brace on, and what they mean.
 type failedJob struct {
 	errors string
-	want   broker.JobSight
+	want   broker.JobStatus
 }
 
 // unable is the title of most failures.
@@ -26,22 +26,22 @@ func brokersFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"the broker rejects a create": {
 			cfError(10009, unable, "provision could not be completed: Service broker error: no quota at https://b.example.org/x"),
-			broker.JobSight{BrokersWord: true, Description: "no quota at [address]"}},
+			broker.JobStatus{BrokersWord: true, Description: "no quota at [address]"}},
 		"the broker rejects without a sentence": {
 			cfError(10009, unable, "bind could not be completed: The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"),
-			broker.JobSight{BrokersWord: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
+			broker.JobStatus{BrokersWord: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
 		"an asynchronous create fails": {
 			cfError(10009, unable, "create managed could not be completed: Service broker error: disk full"),
-			broker.JobSight{BrokersWord: true, Description: "disk full"}},
+			broker.JobStatus{BrokersWord: true, Description: "disk full"}},
 		"an asynchronous bind fails with a class name": {
 			cfError(10009, unable, "create could not be completed: "+lastOperationClass),
-			broker.JobSight{BrokersWord: true}},
+			broker.JobStatus{BrokersWord: true}},
 		"a delete is rejected, behind the instance's name": {
 			cfError(10009, unable, "delete could not be completed: Service instance a: b: Service broker error: in use"),
-			broker.JobSight{BrokersWord: true, Description: "in use"}},
+			broker.JobStatus{BrokersWord: true, Description: "in use"}},
 		"an unbind is rejected": {
 			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
-			broker.JobSight{BrokersWord: true, Description: "in use"}},
+			broker.JobStatus{BrokersWord: true, Description: "in use"}},
 	}
 }
 
@@ -51,43 +51,43 @@ func otherFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"a key stands in the way of a delete": {
 			cfError(10009, unable, "delete could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
-			broker.JobSight{Description: unbindWrapper + "one: in use"}},
+			broker.JobStatus{Description: unbindWrapper + "one: in use"}},
 		"an unbind runs in the way of a delete": {
 			cfError(10009, unable, "delete could not be completed: An operation for a service binding of service instance one is in progress."),
-			broker.JobSight{Description: "An operation for a service binding of service instance one is in progress."}},
+			broker.JobStatus{Description: "An operation for a service binding of service instance one is in progress."}},
 		"the database is in the way": {
 			cfError(10009, unable, "delete could not be completed: PG::ForeignKeyViolation: ERROR: update or delete"),
-			broker.JobSight{Description: "PG::ForeignKeyViolation: ERROR: update or delete"}},
+			broker.JobStatus{Description: "PG::ForeignKeyViolation: ERROR: update or delete"}},
 		"superseded": {
 			cfError(10009, unable, "create could not be completed: delete in progress"),
-			broker.JobSight{Description: "delete in progress"}},
-		"in progress":        {cfError(60016, "CF-AsyncServiceInstanceOperationInProgress", "An operation for service instance one is in progress."), broker.JobSight{Description: "An operation for service instance one is in progress."}},
-		"out of time":        {cfError(290006, "CF-JobTimeout", "The job execution has timed out."), broker.JobSight{Description: "The job execution has timed out."}},
-		"vanished":           {cfError(10010, "CF-ResourceNotFound", "The service instance could not be found: g."), broker.JobSight{Description: "The service instance could not be found: g."}},
-		"unreachable broker": {cfError(10009, unable, "provision could not be completed: The service broker could not be reached"), broker.JobSight{Description: "The service broker could not be reached"}},
-		"needs an app":       {cfError(10009, unable, "bind could not be completed: "+requiresApp), broker.JobSight{BrokersWord: true, Description: requiresApp, Code: "RequiresApp"}},
-		"without a reason":   {`{"errors":[]}`, broker.JobSight{}},
+			broker.JobStatus{Description: "delete in progress"}},
+		"in progress":        {cfError(60016, "CF-AsyncServiceInstanceOperationInProgress", "An operation for service instance one is in progress."), broker.JobStatus{Description: "An operation for service instance one is in progress."}},
+		"out of time":        {cfError(290006, "CF-JobTimeout", "The job execution has timed out."), broker.JobStatus{Description: "The job execution has timed out."}},
+		"vanished":           {cfError(10010, "CF-ResourceNotFound", "The service instance could not be found: g."), broker.JobStatus{Description: "The service instance could not be found: g."}},
+		"unreachable broker": {cfError(10009, unable, "provision could not be completed: The service broker could not be reached"), broker.JobStatus{Description: "The service broker could not be reached"}},
+		"needs an app":       {cfError(10009, unable, "bind could not be completed: "+requiresApp), broker.JobStatus{BrokersWord: true, Description: requiresApp, Code: "RequiresApp"}},
+		"without a reason":   {`{"errors":[]}`, broker.JobStatus{}},
 		"of several not all are the broker's": {
 			`{"errors":[{"code":10009,"title":"x","detail":"delete could not be completed: Service broker error: a"},{"code":10008,"title":"x","detail":"b"}]}`,
-			broker.JobSight{Description: "a; b"}},
+			broker.JobStatus{Description: "a; b"}},
 		"an asynchronous delete fails, in words without a sign": {
 			cfError(10009, unable, "delete could not be completed: Service instance is in use"),
-			broker.JobSight{BrokersWord: true, Description: "Service instance is in use"}},
+			broker.JobStatus{BrokersWord: true, Description: "Service instance is in use"}},
 		"a delete runs out of time behind the instance's name": {
 			cfError(10009, unable, "delete could not be completed: Service instance a: The request to the service broker timed out"),
-			broker.JobSight{Description: "Service instance a: The request to the service broker timed out"}},
+			broker.JobStatus{Description: "Service instance a: The request to the service broker timed out"}},
 		"an unbind runs out of time": {
 			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"a: The request to the service broker timed out"),
-			broker.JobSight{Description: unbindWrapper + "a: The request to the service broker timed out"}},
+			broker.JobStatus{Description: unbindWrapper + "a: The request to the service broker timed out"}},
 		"an exception": {
 			cfError(10009, unable, "update could not be completed: Sequel::DatabaseConnectionError: x"),
-			broker.JobSight{Description: "Sequel::DatabaseConnectionError: x"}},
+			broker.JobStatus{Description: "Sequel::DatabaseConnectionError: x"}},
 		"a wrapper under another code": {
 			cfError(10008, "CF-UnprocessableEntity", "unbind could not be completed: Service broker error: x"),
-			broker.JobSight{Description: "unbind could not be completed: x"}},
+			broker.JobStatus{Description: "unbind could not be completed: x"}},
 		"a failure that no wrapper tells of": {
 			cfError(10009, unable, "Service broker error: x"),
-			broker.JobSight{Description: "x"}},
+			broker.JobStatus{Description: "x"}},
 	}
 }
 

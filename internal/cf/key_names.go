@@ -70,7 +70,7 @@ func looseRow(row broker.Row, name *string) broker.Row {
 		return row
 	}
 	if k, ok := readLooseKey(*name); ok {
-		row.Marked, row.Operation, row.Seq, row.Loose = true, k.operation, k.seq, true
+		row.Marked, row.Operation, row.Seq, row.MarkedByName = true, k.operation, k.seq, true
 	}
 	return row
 }

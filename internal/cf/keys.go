@@ -137,7 +137,7 @@ func (b *Backend) seenKeys(ctx context.Context, look broker.Look, instanceGUID s
 
 // standsFor reports whether a key with this name is one of the binding.
 func standsFor(name string, row broker.Row, bindingID string) bool {
-	if !row.Loose {
+	if !row.MarkedByName {
 		return name == Name(bindingID)
 	}
 	k, ok := readLooseKey(name)

@@ -163,8 +163,8 @@ func TestKorifisKeysAreNamedByOperation(t *testing.T) {
 	for _, b := range []*Backend{b, again} {
 		look, err := b.FindKeys(t.Context(), "ours", "k")
 		want := []broker.Row{
-			{GUID: "k~ferry~bind-1~7", Marked: true, Operation: "bind-1", Seq: 7, Loose: true},
-			{GUID: "k~ferry~bind-2~8", Marked: true, Operation: "bind-2", Seq: 8, Loose: true},
+			{GUID: "k~ferry~bind-1~7", Marked: true, Operation: "bind-1", Seq: 7, MarkedByName: true},
+			{GUID: "k~ferry~bind-2~8", Marked: true, Operation: "bind-2", Seq: 8, MarkedByName: true},
 		}
 		for i := range want {
 			want[i].Last = lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}

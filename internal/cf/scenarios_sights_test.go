@@ -24,7 +24,7 @@ func rowWith(last string) string { return `{"guid":"g","name":"one","last_operat
 type jobScenario struct {
 	job  string // empty: Cloud Foundry does not know it
 	row  string // empty: not looked at
-	want broker.JobSight
+	want broker.JobStatus
 	last lifecycle.LastOperation
 }
 
@@ -33,24 +33,24 @@ func createScenarios() map[string]jobScenario {
 		"17_the_broker_refuses": {
 			failedWith(10009, unable, "provision could not be completed: Service broker error: no room at https://b.internal/x"),
 			rowWith(`{"type":"create","state":"failed","description":"Service broker error: no room at https://b.internal/x"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "no room at [address]"},
+			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "no room at [address]"},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "no room at [address]"}},
 		"18_polling_time_is_over": {
 			failedWith(290006, "CF-JobTimeout", "The job execution has timed out."),
 			rowWith(`{"type":"create","state":"failed","description":"Service Broker failed to provision within the required time."}`),
-			broker.JobSight{State: lifecycle.JobFailed, Description: "The job execution has timed out."},
+			broker.JobStatus{State: lifecycle.JobFailed, Description: "The job execution has timed out."},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "Service Broker failed to provision within the required time."}},
 		"19_the_cleanup_was_early": {
 			`{"guid":"j","state":"PROCESSING"}`,
 			rowWith(`{"type":"create","state":"failed","description":"Operation was stuck in \"initial\" state. Set to \"failed\" by cleanup job."}`),
-			broker.JobSight{State: lifecycle.JobProcessing},
+			broker.JobStatus{State: lifecycle.JobProcessing},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`}},
 		"20_the_job_is_lost": {"", rowWith(`{"type":"create","state":"in progress","description":null}`),
-			broker.JobSight{State: lifecycle.JobLost}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastInProgress}},
+			broker.JobStatus{State: lifecycle.JobLost}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastInProgress}},
 		"21_polling_for_hours": {`{"guid":"j","state":"POLLING","created_at":"2026-01-01T00:00:00Z"}`, "",
-			broker.JobSight{State: lifecycle.JobPolling}, lifecycle.LastOperation{}},
+			broker.JobStatus{State: lifecycle.JobPolling}, lifecycle.LastOperation{}},
 		"22_vanished_while_creating": {failedWith(10010, "CF-ResourceNotFound", "The service instance could not be found: g."), "",
-			broker.JobSight{State: lifecycle.JobFailed, Description: "The service instance could not be found: g."}, lifecycle.LastOperation{}},
+			broker.JobStatus{State: lifecycle.JobFailed, Description: "The service instance could not be found: g."}, lifecycle.LastOperation{}},
 	}
 }
 
@@ -59,35 +59,35 @@ func changeScenarios() map[string]jobScenario {
 		"28_the_row_stays_in_progress": {
 			failedWith(10009, unable, "update could not be completed: Sequel::DatabaseError: x"),
 			rowWith(`{"type":"update","state":"in progress"}`),
-			broker.JobSight{State: lifecycle.JobFailed, Description: "Sequel::DatabaseError: x"},
+			broker.JobStatus{State: lifecycle.JobFailed, Description: "Sequel::DatabaseError: x"},
 			lifecycle.LastOperation{Verb: lifecycle.Update, State: lifecycle.LastInProgress}},
 		"29_the_broker_refuses_an_update": {
 			failedWith(10009, unable, "update could not be completed: Service broker error: not today"),
 			rowWith(`{"type":"update","state":"failed","description":"Service broker error: not today"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "not today"},
+			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "not today"},
 			lifecycle.LastOperation{Verb: lifecycle.Update, State: lifecycle.LastFailed, Description: "not today"}},
 		"30_nothing_shows_after_a_delete": {`{"guid":"j","state":"PROCESSING"}`, rowWith(`{"type":"create","state":"succeeded"}`),
-			broker.JobSight{State: lifecycle.JobProcessing}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}},
+			broker.JobStatus{State: lifecycle.JobProcessing}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}},
 		"33_the_create_still_runs": {
 			failedWith(60016, "CF-AsyncServiceInstanceOperationInProgress", "An operation for service instance one is in progress."),
 			rowWith(`{"type":"create","state":"in progress"}`),
-			broker.JobSight{State: lifecycle.JobFailed, Description: "An operation for service instance one is in progress."},
+			broker.JobStatus{State: lifecycle.JobFailed, Description: "An operation for service instance one is in progress."},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastInProgress}},
 		"34_a_key_stands_in_the_way": {
 			failedWith(10009, unable, "delete could not be completed: An operation for a service binding of service instance one is in progress."), "",
-			broker.JobSight{State: lifecycle.JobFailed, Description: "An operation for a service binding of service instance one is in progress."}, lifecycle.LastOperation{}},
+			broker.JobStatus{State: lifecycle.JobFailed, Description: "An operation for a service binding of service instance one is in progress."}, lifecycle.LastOperation{}},
 		"35_an_old_failure_shows": {`{"guid":"j","state":"POLLING"}`,
 			rowWith(`{"type":"delete","state":"failed","description":"x","updated_at":"2026-01-02T03:00:05Z"}`),
-			broker.JobSight{State: lifecycle.JobPolling}, lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "x"}},
+			broker.JobStatus{State: lifecycle.JobPolling}, lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "x"}},
 		"36_the_broker_refuses_a_delete": {
 			failedWith(10009, unable, "delete could not be completed: Service instance one: Service broker error: in use"),
 			rowWith(`{"type":"delete","state":"failed","description":"Service instance one: Service broker error: in use"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true, Description: "in use"},
+			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "in use"},
 			lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "Service instance one: in use"}},
 		"38_only_the_name_of_a_class": {
 			failedWith(10009, unable, "create could not be completed: "+lastOperationClass),
 			rowWith(`{"type":"create","state":"failed","description":"no more users"}`),
-			broker.JobSight{State: lifecycle.JobFailed, BrokersWord: true},
+			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "no more users"}},
 	}
 }

@@ -148,7 +148,7 @@ type fate struct {
 }
 
 // follow goes on until the operation that is to fail has ended.
-func (f fate) follow(verb string) (broker.JobSight, broker.Row) {
+func (f fate) follow(verb string) (broker.JobStatus, broker.Row) {
 	ctx, marks := f.t.Context(), broker.Marks{Operation: "op-" + f.name, Seq: 1}
 	find := func() broker.Row { return f.row(f.b.FindInstances(ctx, f.name)) }
 	sight := f.end(f.b.CreateInstance(ctx, broker.InstanceCall{Name: f.name, Offering: "faults", PlanGUID: f.plan, Marks: marks}))
@@ -179,7 +179,7 @@ func (f fate) row(look broker.Look, err error) broker.Row {
 }
 
 // end waits for the end of an accepted call.
-func (f fate) end(answer broker.Answer, err error) broker.JobSight {
+func (f fate) end(answer broker.Answer, err error) broker.JobStatus {
 	f.t.Helper()
 	if answer.Reply != lifecycle.ReplyAccepted {
 		f.t.Fatalf("answer %+v, %v; want accepted", answer, err)

@@ -123,7 +123,7 @@ func (c *core) assemble(from secrets.Copy) (*assembly, error) {
 		Store: c.store, Backends: backends, Catalogs: a.catalog, Schemas: a.catalog, Refresh: a.catalog.Refresh,
 		Workflow: c.workflow, Now: c.now, Random: rand.Reader, Logger: c.logger, Outages: outages,
 		Pace:     lifecycle.Pace{First: from.Config.Polling.First, Max: from.Config.Polling.Max},
-		Deadline: ops.Deadline, Keep: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
+		Deadline: ops.Deadline, TombstoneTTL: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
 		Process: c.process, ClaimFirst: true,
 	})
 	return a, nil

@@ -17,8 +17,8 @@ type plea struct {
 	attributes string
 	incomplete bool
 	id         string
-	first      *lc.First // what it read first, whatever it tells Next
-	gone       int       // how often the id had been told to be gone by then
+	first      *lc.FirstRead // what it read first, whatever it tells Next
+	gone       int           // how often the id had been told to be gone by then
 	lost       bool
 	began      time.Time
 	record     lc.Record
@@ -39,7 +39,7 @@ func (w *world) ask(id string, method lc.Method, attributes string, incomplete b
 func (p *plea) read() {
 	p.record, p.revision = p.item.record, p.item.revision
 	if p.first == nil {
-		p.first = &lc.First{Life: p.record.Life, Seq: p.record.Seq}
+		p.first = &lc.FirstRead{Life: p.record.Life, Seq: p.record.Seq}
 		p.gone = p.item.gone
 	}
 	p.w.say("%s reads the %s: %q, revision %d", p.a.name, p.item.id, p.record.State, p.revision)
@@ -50,13 +50,13 @@ func (p *plea) read() {
 func (p *plea) decide() {
 	w := p.w
 	q := lc.Request{
-		Method: p.method, Incomplete: p.incomplete,
-		Same:     p.attributes == p.item.attributes,
-		NoEffect: p.attributes == p.item.attributes,
-		Claim:    lc.Claim{ID: p.id, Now: w.now, Deadline: w.now.Add(w.deadline), Due: w.now, Keep: keep},
+		Method: p.method, AcceptsIncomplete: p.incomplete,
+		SameAttributes: p.attributes == p.item.attributes,
+		NoEffect:       p.attributes == p.item.attributes,
+		Claim:          lc.Claim{ID: p.id, Now: w.now, Deadline: w.now.Add(w.deadline), Due: w.now, TombstoneTTL: keep},
 	}
 	if p.method == lc.PATCH && p.record.State == lc.Updating {
-		q.Same = p.attributes == p.item.target
+		q.SameAttributes = p.attributes == p.item.target
 	}
 	if p.item.record.Kind == lc.Binding {
 		q.Instance = w.view()
@@ -165,7 +165,7 @@ func (k *driver) read() {
 	w := k.w
 	k.record, k.revision = k.item.record, k.item.revision
 	k.tick = lc.Tick{
-		Operation: k.operation, Read: w.now, SettleAfter: settleAfter, Keep: keep,
+		Operation: k.operation, Read: w.now, SettleAfter: settleAfter, TombstoneTTL: keep,
 		Wait: time.Minute, Pace: defaultPace(), Driver: "workflow", LeaseUntil: w.now.Add(callTime),
 	}
 	if w.leases {

@@ -12,7 +12,7 @@ func tickBind(r Record, t Tick) Decision {
 		}
 		d := fail(r, t, instanceGone, "")
 		if Orphaned(r, *t.Instance) || r.Operation.Fresh && r.Operation.Calls == 0 {
-			d.Record.ExpiresAt = t.Now.Add(t.Keep) // nobody has to unbind it: no attempt has left a key
+			d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL) // nobody has to unbind it: no attempt has left a key
 		}
 		return d
 	}
@@ -26,7 +26,7 @@ func tickBind(r Record, t Tick) Decision {
 		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.Rows()})
+		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
 	}
 	return judgeCreate(r, t)
 }
@@ -49,7 +49,7 @@ func tickUnbind(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.Rows()})
+		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {

@@ -106,7 +106,7 @@ func TestHeldBindRemembersTheFailure(t *testing.T) {
 	held(&r)
 	row := mine(lc.Create, lc.LastFailed)
 	row.Last.Description = "no more keys"
-	d, err := lc.Next(r, withJob(seen(row), &lc.JobSight{State: lc.JobFailed, Code: "RequiresApp"}))
+	d, err := lc.Next(r, withJob(seen(row), &lc.JobStatus{State: lc.JobFailed, Code: "RequiresApp"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func instance(state lc.State) lc.InstanceView {
 }
 
 func claimOf(id string) lc.Claim {
-	return lc.Claim{ID: id, Now: noon(), Deadline: noon().Add(week), Due: noon().Add(time.Minute), Keep: keep}
+	return lc.Claim{ID: id, Now: noon(), Deadline: noon().Add(week), Due: noon().Add(time.Minute), TombstoneTTL: keep}
 }
 
 // decide gives the decision of a cell.
@@ -154,16 +154,16 @@ func markdown(rows [][]string) string {
 
 func instanceGrid(incomplete bool) grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"PUT same", lc.Request{Method: lc.PUT, Same: true}},
+		{"PUT same", lc.Request{Method: lc.PUT, SameAttributes: true}},
 		{"PUT different", lc.Request{Method: lc.PUT}},
-		{"PATCH same target", lc.Request{Method: lc.PATCH, Same: true}},
+		{"PATCH same target", lc.Request{Method: lc.PATCH, SameAttributes: true}},
 		{"PATCH other target", lc.Request{Method: lc.PATCH}},
 		{"PATCH without effect", lc.Request{Method: lc.PATCH, NoEffect: true}},
 		{"PATCH empty", lc.Request{Method: lc.PATCH, NoEffect: true, Empty: true}},
 		{"DELETE", lc.Request{Method: lc.DELETE}},
 	}}
 	for i := range g.columns {
-		g.columns[i].request.Incomplete = incomplete
+		g.columns[i].request.AcceptsIncomplete = incomplete
 	}
 	for _, s := range states(lc.Instance) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Instance, s)})
@@ -173,9 +173,9 @@ func instanceGrid(incomplete bool) grid {
 
 func bindingGrid(incomplete bool) grid {
 	g := grid{corner: "the binding is", columns: []column{
-		{"PUT same", lc.Request{Method: lc.PUT, Same: true, Incomplete: incomplete}},
-		{"PUT different", lc.Request{Method: lc.PUT, Incomplete: incomplete}},
-		{"DELETE", lc.Request{Method: lc.DELETE, Incomplete: incomplete}},
+		{"PUT same", lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: incomplete}},
+		{"PUT different", lc.Request{Method: lc.PUT, AcceptsIncomplete: incomplete}},
+		{"DELETE", lc.Request{Method: lc.DELETE, AcceptsIncomplete: incomplete}},
 	}}
 	for _, s := range states(lc.Binding) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, s), instance: instance(lc.Ready)})
@@ -189,7 +189,7 @@ func bindingGrid(incomplete bool) grid {
 // claimGrid is what a binding may do by the state of its instance.
 func claimGrid() grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"bind, new, asynchronous", lc.Request{Method: lc.PUT, Incomplete: true}},
+		{"bind, new, asynchronous", lc.Request{Method: lc.PUT, AcceptsIncomplete: true}},
 		{"bind, new, synchronous", lc.Request{Method: lc.PUT}},
 	}}
 	for _, s := range states(lc.Instance) {
@@ -204,9 +204,9 @@ func claimGrid() grid {
 // livingGrid is what a binding that is ready may do by the state of its instance.
 func livingGrid() grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"bind, same", lc.Request{Method: lc.PUT, Same: true, Incomplete: true}},
-		{"bind, different", lc.Request{Method: lc.PUT, Incomplete: true}},
-		{"unbind", lc.Request{Method: lc.DELETE, Incomplete: true}},
+		{"bind, same", lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}},
+		{"bind, different", lc.Request{Method: lc.PUT, AcceptsIncomplete: true}},
+		{"unbind", lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}},
 	}}
 	for _, s := range states(lc.Instance) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, lc.Ready), instance: instance(s)})

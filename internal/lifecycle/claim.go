@@ -20,7 +20,7 @@ func claim(r Record, effective State, q Request) Record {
 	n.ExpiresAt = time.Time{}
 	n.Operation = Operation{
 		ID: q.Claim.ID, Seq: n.Seq, Started: q.Claim.Now, Deadline: q.Claim.Deadline, Due: q.Claim.Due,
-		Held: r.Kind == Binding && !q.Incomplete,
+		Held: r.Kind == Binding && !q.AcceptsIncomplete,
 	}
 	switch q.Method {
 	case PUT:
@@ -64,7 +64,7 @@ func bury(r Record, c Claim) Record {
 		n.State = Gone
 	}
 	n.Life++
-	n.ExpiresAt = c.Now.Add(c.Keep)
+	n.ExpiresAt = c.Now.Add(c.TombstoneTTL)
 	return n
 }
 
@@ -74,7 +74,7 @@ func supersededBy(r Record, by Method) Finished {
 	if by != DELETE {
 		why = "It was superseded by a later request."
 	}
-	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why, Own: true}
+	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why, OwnWords: true}
 }
 
 // orphanResult is the result of a binding's operation whose instance is gone: an
@@ -82,7 +82,7 @@ func supersededBy(r Record, by Method) Finished {
 func orphanResult(r Record) Finished {
 	f := Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Succeeded: r.Operation.Verb == Delete}
 	if !f.Succeeded {
-		f.Description, f.Own = instanceGone, true
+		f.Description, f.OwnWords = instanceGone, true
 	}
 	return f
 }
@@ -95,11 +95,11 @@ const forgotten = "It failed. The reason is not kept any more, since another ope
 // changes r in place, which is the caller's own copy.
 func (r Record) withoutWords() Record {
 	for i, f := range r.Finished {
-		if f.Description != "" && !f.Own {
-			r.Finished[i].Description, r.Finished[i].Own = forgotten, true
+		if f.Description != "" && !f.OwnWords {
+			r.Finished[i].Description, r.Finished[i].OwnWords = forgotten, true
 		}
 	}
-	r.Operation.Refused, r.Operation.Trouble, r.Operation.Unheard = "", "", ""
+	r.Operation.FinalRefusal, r.Operation.TemporaryRefusal, r.Operation.NoAnswer = "", "", ""
 	return r
 }
 

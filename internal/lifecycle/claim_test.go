@@ -24,9 +24,9 @@ func ask(t *testing.T, r lc.Record, q lc.Request) lc.Decision {
 // TestClaimCounters: seq starts at the Unix time, and rises by one from then on.
 func TestClaimCounters(t *testing.T) {
 	t.Parallel()
-	put := lc.Request{Method: lc.PUT, Same: true, Incomplete: true}
-	remove := lc.Request{Method: lc.DELETE, Incomplete: true}
-	patch := lc.Request{Method: lc.PATCH, Incomplete: true}
+	put := lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}
+	remove := lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}
+	patch := lc.Request{Method: lc.PATCH, AcceptsIncomplete: true}
 	for name, test := range map[string]struct {
 		state     lc.State
 		request   lc.Request
@@ -68,7 +68,7 @@ func TestClaimKeeps(t *testing.T) {
 			r := stored(lc.Instance, state)
 			r.OpenCalls = []lc.OpenCall{open(lc.Create, 100), open(lc.Update, 90)}
 			r.LastCall = 9
-			d := ask(t, r, lc.Request{Method: lc.DELETE, Incomplete: true})
+			d := ask(t, r, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
 			if diff := cmp.Diff(r.OpenCalls, d.Record.OpenCalls); diff != "" || d.Record.LastCall != 9 {
 				t.Errorf("open calls (-before +after):\n%s", diff)
 			}
@@ -97,7 +97,7 @@ func TestBindClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := ask(t, stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT, Incomplete: test.incomplete, Instance: instance(test.state)})
+			d := ask(t, stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT, AcceptsIncomplete: test.incomplete, Instance: instance(test.state)})
 			r := d.Record
 			if r.InstanceCreateOp != "incarnation" || r.InstanceGUID != test.guid || r.Operation.Held == test.incomplete {
 				t.Errorf("claimed for %q, %q, held %t", r.InstanceCreateOp, r.InstanceGUID, r.Operation.Held)
@@ -126,7 +126,7 @@ func TestOrphan(t *testing.T) {
 			t.Parallel()
 			r := stored(lc.Binding, test.state)
 			polled := lc.Poll(r, "mine", another)
-			d := ask(t, r, lc.Request{Method: test.method, Incomplete: true, Instance: another})
+			d := ask(t, r, lc.Request{Method: test.method, AcceptsIncomplete: true, Instance: another})
 			f, ok := d.Record.Result("mine")
 			if !ok || f.Succeeded != test.succeeded || d.Record.Life != r.Life+1 {
 				t.Errorf("result %+v %t, life %d", f, ok, d.Record.Life)
@@ -141,32 +141,32 @@ func TestOrphan(t *testing.T) {
 // TestLostClaim is docs/protocol.md 2.3.
 func TestLostClaim(t *testing.T) {
 	t.Parallel()
-	now := lc.First{Life: 1, Seq: 100}
-	put, patch, remove := lc.Request{Method: lc.PUT, Same: true}, lc.Request{Method: lc.PATCH}, lc.Request{Method: lc.DELETE}
+	now := lc.FirstRead{Life: 1, Seq: 100}
+	put, patch, remove := lc.Request{Method: lc.PUT, SameAttributes: true}, lc.Request{Method: lc.PATCH}, lc.Request{Method: lc.DELETE}
 	for name, test := range map[string]struct {
 		state   lc.State
 		request lc.Request
-		first   lc.First
+		first   lc.FirstRead
 		want    lc.Outcome
 		write   bool
 	}{
 		"PUT, only progress":           {lc.Gone, put, now, lc.Accepted, true},
-		"PUT, another seq":             {lc.Gone, put, lc.First{Life: 1, Seq: 99}, lc.Superseded, false},
-		"PUT, another life":            {lc.Gone, put, lc.First{Life: 0, Seq: 100}, lc.Superseded, false},
-		"PUT, the winner runs":         {lc.Creating, put, lc.First{}, lc.Running, false},
-		"PUT, the winner has ended":    {lc.Ready, put, lc.First{}, lc.Exists, false},
+		"PUT, another seq":             {lc.Gone, put, lc.FirstRead{Life: 1, Seq: 99}, lc.Superseded, false},
+		"PUT, another life":            {lc.Gone, put, lc.FirstRead{Life: 0, Seq: 100}, lc.Superseded, false},
+		"PUT, the winner runs":         {lc.Creating, put, lc.FirstRead{}, lc.Running, false},
+		"PUT, the winner has ended":    {lc.Ready, put, lc.FirstRead{}, lc.Exists, false},
 		"PATCH, only progress":         {lc.Ready, patch, now, lc.Accepted, true},
-		"PATCH, another seq":           {lc.Ready, patch, lc.First{Life: 1, Seq: 99}, lc.Superseded, false},
-		"PATCH, the id is free":        {lc.Gone, patch, lc.First{Life: 0, Seq: 100}, lc.Missing, false},
-		"DELETE, another seq":          {lc.Ready, remove, lc.First{Life: 1, Seq: 99}, lc.Accepted, true},
-		"DELETE, another life":         {lc.Ready, remove, lc.First{Life: 0, Seq: 100}, lc.AlreadyGone, false},
+		"PATCH, another seq":           {lc.Ready, patch, lc.FirstRead{Life: 1, Seq: 99}, lc.Superseded, false},
+		"PATCH, the id is free":        {lc.Gone, patch, lc.FirstRead{Life: 0, Seq: 100}, lc.Missing, false},
+		"DELETE, another seq":          {lc.Ready, remove, lc.FirstRead{Life: 1, Seq: 99}, lc.Accepted, true},
+		"DELETE, another life":         {lc.Ready, remove, lc.FirstRead{Life: 0, Seq: 100}, lc.AlreadyGone, false},
 		"DELETE, same life, gone":      {lc.Gone, remove, now, lc.AlreadyGone, true},
 		"DELETE, another life, absent": {lc.Absent, remove, now, lc.AlreadyGone, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := test.request
-			q.Incomplete, q.First = true, &test.first
+			q.AcceptsIncomplete, q.First = true, &test.first
 			if d := ask(t, stored(lc.Instance, test.state), q); d.Outcome != test.want || d.Write != test.write {
 				t.Errorf("%s, write %t, want %s, %t", d.Outcome, d.Write, test.want, test.write)
 			}
@@ -177,7 +177,7 @@ func TestLostClaim(t *testing.T) {
 // TestGhost: a 410 for an id without a record is stored, with a seq to go on from.
 func TestGhost(t *testing.T) {
 	t.Parallel()
-	d := ask(t, stored(lc.Instance, lc.Absent), lc.Request{Method: lc.DELETE, Incomplete: true})
+	d := ask(t, stored(lc.Instance, lc.Absent), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
 	want := lc.Record{Kind: lc.Instance, State: lc.Ghost, Life: 1, Seq: noon().Unix(), ExpiresAt: noon().Add(keep)}
 	if diff := cmp.Diff(want, d.Record); diff != "" {
 		t.Errorf("ghost (-want +got):\n%s", diff)
@@ -191,7 +191,7 @@ func TestResultsAreForgottenOldestFirst(t *testing.T) {
 	for i := range lc.FinishedLimit {
 		r.Finished = append(r.Finished, lc.Finished{ID: fmt.Sprint("old-", i)})
 	}
-	d := ask(t, r, lc.Request{Method: lc.DELETE, Incomplete: true})
+	d := ask(t, r, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
 	_, oldest := d.Record.Result("old-0")
 	_, second := d.Record.Result("old-1")
 	_, newest := d.Record.Result("mine")
@@ -210,12 +210,12 @@ func TestClaimedSaysWhetherAnOperationWouldBegin(t *testing.T) {
 		request lc.Request
 		want    bool
 	}{
-		"a new PUT":                     {stored(lc.Instance, lc.Absent), lc.Request{Method: lc.PUT, Incomplete: true}, true},
+		"a new PUT":                     {stored(lc.Instance, lc.Absent), lc.Request{Method: lc.PUT, AcceptsIncomplete: true}, true},
 		"a new PUT without the flag":    {stored(lc.Instance, lc.Absent), lc.Request{Method: lc.PUT}, true},
-		"a duplicate":                   {stored(lc.Instance, lc.Creating), lc.Request{Method: lc.PUT, Same: true, Incomplete: true}, false},
+		"a duplicate":                   {stored(lc.Instance, lc.Creating), lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}, false},
 		"a bind that has to wait":       {stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT, Instance: instance(lc.Updating)}, true},
 		"a bind to what is not there":   {stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT}, true},
-		"a DELETE of what is not there": {stored(lc.Instance, lc.Gone), lc.Request{Method: lc.DELETE, Incomplete: true}, false},
+		"a DELETE of what is not there": {stored(lc.Instance, lc.Gone), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

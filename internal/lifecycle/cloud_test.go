@@ -102,13 +102,13 @@ func (c *cloud) shown(r *row) lc.Row {
 	return shown
 }
 
-func (c *cloud) job(id string) lc.JobSight {
+func (c *cloud) job(id string) lc.JobStatus {
 	for _, j := range c.jobs {
 		if j.id == id && !j.forgotten {
-			return lc.JobSight{State: j.state, BrokersWord: j.word, Description: "the backing broker says no", GUID: j.guid}
+			return lc.JobStatus{State: j.state, BrokersWord: j.word, Description: "the backing broker says no", GUID: j.guid}
 		}
 	}
-	return lc.JobSight{State: lc.JobLost}
+	return lc.JobStatus{State: lc.JobLost}
 }
 
 func (c *cloud) add(name, parent string) *row {

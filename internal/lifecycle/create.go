@@ -11,7 +11,7 @@ func tickCreate(r Record, t Tick) Decision {
 		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUIDs: r.Rows()})
+		return need(r, Effect{Do: Find, GUIDs: r.KnownGUIDs()})
 	}
 	return judgeCreate(r, t)
 }
@@ -76,8 +76,8 @@ func noting(r Record, row Row, judge func(Record) Decision) Decision {
 func judgeAbsence(r Record, t Tick) Decision {
 	op := r.Operation
 	switch {
-	case op.Refused != "":
-		return failSettled(r, t, op.Refused, op.Code)
+	case op.FinalRefusal != "":
+		return failSettled(r, t, op.FinalRefusal, op.Code)
 	case op.Job != "" && t.Job == nil:
 		return need(r, Effect{Do: AskJob, Job: op.Job}) // it may name the row, which may have another name by now
 	case t.Job != nil && t.Job.GUID != "" && !r.Owns(t.Job.GUID):
@@ -86,10 +86,10 @@ func judgeAbsence(r Record, t Tick) Decision {
 		d := wait(n, t)
 		d.Write = true
 		return d
-	case op.Taken >= takenLimit:
+	case op.NameTaken >= takenLimit:
 		return failSettled(r, t, "The name is taken in Cloud Foundry by something that the broker cannot see, such as an instance that is "+
 			"shared into the space, or one whose name differs only in its case. Ask the operator to rename or remove it.", "")
-	case op.Job != "" || op.Made:
+	case op.Job != "" || op.CreatedWithoutJob:
 		return failSettled(r, t, "It vanished from Cloud Foundry while it was being created. Delete it and try again.", "")
 	default:
 		return call(r, t, Create, Post)
@@ -106,7 +106,7 @@ func judgeMine(r Record, t Tick, row Row) Decision {
 		return judgeFailure(r, t, row)
 	case last.State == LastInitial || last.State == LastInProgress:
 		return wait(r, t)
-	case row.Loose && foreignCall(r, t):
+	case row.MarkedByName && foreignCall(r, t):
 		return wait(r, t) // a key of an older operation may still appear beside it
 	default:
 		return succeed(r, t, row.GUID)
@@ -118,13 +118,13 @@ func judgeMine(r Record, t Tick, row Row) Decision {
 // failed whose create still runs.
 func judgeFailure(r Record, t Tick, row Row) Decision {
 	op := r.Operation
-	if op.Held && op.Refused != "" {
+	if op.Held && op.FinalRefusal != "" {
 		return removeLeftover(r, t, row.GUID)
 	}
 	if op.Job != "" && t.Job == nil {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
-	job := JobSight{State: JobLost}
+	job := JobStatus{State: JobLost}
 	if t.Job != nil {
 		job = *t.Job
 	}
@@ -155,7 +155,7 @@ func finalFailure(job JobState, age, settle time.Duration) bool {
 // rememberFailure begins to remove the row of a bind that was asked for without
 // accepts_incomplete: its platform will not poll, and may never unbind.
 func rememberFailure(r Record, t Tick, guid, description, code string) Decision {
-	r.Operation.Refused = firstOf(description, "Cloud Foundry reported a failure and gave no reason.")
+	r.Operation.FinalRefusal = firstOf(description, "Cloud Foundry reported a failure and gave no reason.")
 	r.Operation.Code = code
 	return removeLeftover(r, t, guid)
 }
@@ -189,7 +189,7 @@ func leftoverNext(r Record, t Tick, guid string) Decision {
 	op := r.Operation
 	own := slices.ContainsFunc(t.Look.Rows, func(row Row) bool { return row.Operation == op.ID })
 	if refusedEnough(r) && !own {
-		return failSettled(r, t, "What is left of an earlier attempt could not be removed: "+op.Trouble, "")
+		return failSettled(r, t, "What is left of an earlier attempt could not be removed: "+op.TemporaryRefusal, "")
 	}
 	if d, early := tooEarly(r, t); early {
 		return d

@@ -26,10 +26,10 @@ func TestCreate(t *testing.T) {
 	second := ok
 	second.GUID = "second"
 	taken := func(n int) func(*lc.Record) {
-		return func(r *lc.Record) { r.Operation.Taken, r.Operation.Calls = n, n }
+		return func(r *lc.Record) { r.Operation.NameTaken, r.Operation.Calls = n, n }
 	}
 	cleansed := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid"} }
-	named := &lc.JobSight{State: lc.JobComplete, GUID: "guid"}
+	named := &lc.JobStatus{State: lc.JobComplete, GUID: "guid"}
 	located := bare()
 	located.Place = &lc.Place{}
 	const c = lc.Creating
@@ -118,7 +118,7 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
 	answered, reply := sentOff(lc.Creating, lc.Post, lc.ReplyAccepted)
 	reply.Answer.GUID = "guid"
-	put := lc.Request{Method: lc.PUT, Same: true, Incomplete: true, Claim: lc.Claim{ID: "next", Now: noon()}}
+	put := lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true, Claim: lc.Claim{ID: "next", Now: noon()}}
 	for name, test := range map[string]struct {
 		r     lc.Record
 		e     lc.Event
@@ -130,7 +130,7 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 		"a DELETE is sent":         {stored(lc.Instance, lc.Deleting), seen(foreign(90)), []string{"other"}, lc.Place{}},
 		"a create over a failed":   {failed, put, []string{"first", "second"}, lc.Place{OrgGUID: "org"}},
 		"a create over a tomb":     {gone, put, nil, lc.Place{}},
-		"a delete keeps what is":   {ready, lc.Request{Method: lc.DELETE, Incomplete: true, Claim: put.Claim}, nil, lc.Place{}},
+		"a delete keeps what is":   {ready, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true, Claim: put.Claim}, nil, lc.Place{}},
 		"a delete that has ended":  {stored(lc.Instance, lc.Deleting), seen(), nil, lc.Place{}},
 		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
 		"the deadline sees it":     {late, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
@@ -233,7 +233,7 @@ func TestFailureSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			job := &lc.JobSight{State: lc.JobFailed, Description: test.job, Code: "RequiresApp"}
+			job := &lc.JobStatus{State: lc.JobFailed, Description: test.job, Code: "RequiresApp"}
 			d, err := lc.Next(r, withJob(seen(test.row), job))
 			if err != nil || d.Ended == nil || d.Ended.Description != test.want || d.Ended.Code != "RequiresApp" {
 				t.Errorf("ended %+v, %v, want %q", d.Ended, err, test.want)

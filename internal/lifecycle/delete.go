@@ -8,7 +8,7 @@ func tickDelete(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUIDs: r.Rows()})
+		return need(r, Effect{Do: Find, GUIDs: r.KnownGUIDs()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {
@@ -16,7 +16,7 @@ func tickDelete(r Record, t Tick) Decision {
 		return wait(r, t)
 	case len(rows.ours) == 0 && rows.unknown > 0:
 		return failSettled(r, t, unknownRow(r.Kind), "")
-	case len(rows.ours) == 0 && (r.Operation.Unbound || t.over || !t.fresh()):
+	case len(rows.ours) == 0 && (r.Operation.NoBindingsLeft || t.over || !t.fresh()):
 		return gone(r, t)
 	}
 	if !t.BindingsKnown {
@@ -30,7 +30,7 @@ func tickDelete(r Record, t Tick) Decision {
 	}
 	d := removeRows(r, t, rows.ours)
 	if d.Effect.Do == Remove {
-		d.Record.Operation.Unbound = !r.hasBindings(t)
+		d.Record.Operation.NoBindingsLeft = !r.hasBindings(t)
 	}
 	return d
 }

@@ -15,9 +15,9 @@ func removals() map[string]tickTest {
 	unmarked := lc.Row{GUID: "guid"}
 	updating := mine(lc.Update, lc.LastInProgress)
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
-	word := &lc.JobSight{State: lc.JobFailed, BrokersWord: true}
+	word := &lc.JobStatus{State: lc.JobFailed, BrokersWord: true}
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
-	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.ByBroker = 4 })
+	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.FailedDeletesByBroker = 4 })
 	const d = lc.Deleting
 	remove := does(d, lc.Remove, "guid")
 	asked := bare()

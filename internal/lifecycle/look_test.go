@@ -11,12 +11,12 @@ import (
 // ends one only when the list began after the record was read (protocol.md 3.9).
 func TestAnOlderLookEndsNothing(t *testing.T) {
 	t.Parallel()
-	refused := lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, Refused: "no", Calls: 1, Answered: 1}
+	refused := lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, FinalRefusal: "no", Calls: 1, Answered: 1}
 	for name, r := range map[string]lc.Record{
 		"a delete":           {Kind: lc.Instance, State: lc.Deleting, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
 		"an unbind":          {Kind: lc.Binding, State: lc.Deleting, Seq: 100, InstanceGUID: "i", Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
 		"a refused create":   {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: refused},
-		"a vanished one too": {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, Made: true, Calls: 1, Answered: 1}},
+		"a vanished one too": {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, CreatedWithoutJob: true, Calls: 1, Answered: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

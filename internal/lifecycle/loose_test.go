@@ -24,7 +24,7 @@ func TestLooseNamesDoNotExcludeEachOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			row := mine(lc.Create, lc.LastSucceeded)
-			row.Loose = test.loose
+			row.MarkedByName = test.loose
 			tick := seen(row)
 			d, err := lc.Next(lc.Record{
 				Kind: lc.Binding, State: lc.Creating, Seq: 100, OpenCalls: test.open,

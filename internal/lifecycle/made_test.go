@@ -13,7 +13,7 @@ func TestMadeWithoutAJob(t *testing.T) {
 	t.Parallel()
 	r, e := sentOff(lc.Creating, lc.Post, lc.ReplyDone)
 	d, err := lc.Next(r, e)
-	if err != nil || !d.Settled || !d.Record.Operation.Made {
+	if err != nil || !d.Settled || !d.Record.Operation.CreatedWithoutJob {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	tick := seen()
@@ -39,7 +39,7 @@ func TestARefusalThatFindsNothingSaysSo(t *testing.T) {
 	d.Record.OpenCalls = nil
 	tick.Operation, d.Record.Operation.Deadline = d.Record.Operation.ID, noon().Add(time.Hour)
 	d, err = lc.Next(d.Record, tick)
-	if err != nil || d.Ended == nil || !d.Ended.Unusable || !d.Ended.Final {
+	if err != nil || d.Ended == nil || !d.Ended.Unusable || !d.Ended.NotRepeatable {
 		t.Errorf("%+v, %v; want an end that is final, with the instance unusable", d.Ended, err)
 	}
 }

@@ -89,7 +89,7 @@ type sight struct {
 func sights(kind lc.Kind) []sight {
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	vanished := func(r *lc.Record) { r.Operation.Job = "job" }
-	failedJob := &lc.JobSight{State: lc.JobFailed, BrokersWord: true}
+	failedJob := &lc.JobStatus{State: lc.JobFailed, BrokersWord: true}
 	all := []sight{
 		{lc.Creating, "its row succeeded", seen(mine(lc.Create, lc.LastSucceeded)), as},
 		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), failedJob), accepted},
@@ -97,7 +97,7 @@ func sights(kind lc.Kind) []sight {
 		{lc.Creating, "vanished", withJob(seen(), inState(lc.JobComplete)), vanished},
 		{lc.Creating, "name in use by somebody else", seen(lc.Row{GUID: "theirs"}), as},
 		{lc.Creating, "made by an operation that the record does not know", seen(unknown()), as},
-		{lc.Creating, "name taken by what cannot be seen", seen(), func(r *lc.Record) { r.Operation.Taken = 3 }},
+		{lc.Creating, "name taken by what cannot be seen", seen(), func(r *lc.Record) { r.Operation.NameTaken = 3 }},
 		{lc.Creating, "deadline", seen(), overdue},
 		{lc.Deleting, "no row, no open POST", seen(), as},
 		{lc.Deleting, "the backing broker refused", withJob(seen(mine(lc.Delete, lc.LastFailed)), failedJob), accepted},

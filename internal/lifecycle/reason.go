@@ -21,7 +21,7 @@ func overtime(r Record) string {
 		text = fmt.Sprintf("The %s was not created within %s, the time that it was given. Delete it and create it again", thing(r), within)
 	}
 	text += "; if that fails as well, ask the operator of the broker."
-	if why := firstOf(op.Refused, op.Trouble, op.Unheard); why != "" {
+	if why := firstOf(op.FinalRefusal, op.TemporaryRefusal, op.NoAnswer); why != "" {
 		text += " What stood in the way at last: " + why
 	}
 	return text
@@ -37,12 +37,12 @@ func Waiting(r Record, instance InstanceView, now time.Time, p Pace) string {
 	switch {
 	case !now.Before(op.Deadline):
 		return "The time that it was given is over; it is about to end."
-	case op.Unheard != "":
-		return op.Unheard
-	case op.Trouble != "":
-		return again(op.Trouble, nextRemoval(r, p), now)
-	case op.Refused != "":
-		return op.Refused
+	case op.NoAnswer != "":
+		return op.NoAnswer
+	case op.TemporaryRefusal != "":
+		return again(op.TemporaryRefusal, nextRemoval(r, p), now)
+	case op.FinalRefusal != "":
+		return op.FinalRefusal
 	case op.Verb == Delete:
 		return deleteWaits(r, now, p)
 	case op.Verb == Update:
@@ -75,7 +75,7 @@ func createWaits(r Record, instance InstanceView, now time.Time) string {
 		return "Its service instance is being deleted, so it ends once nothing can create it any more."
 	case op.Cleanup.GUID != "":
 		return "What is left of an earlier attempt is being removed first."
-	case op.Taken > 0 && op.Job == "" && !op.Made:
+	case op.NameTaken > 0 && op.Job == "" && !op.CreatedWithoutJob:
 		return "Cloud Foundry says that the name is taken, by something that the broker does not see. It asks again."
 	case unanswered(op, now):
 		return "Cloud Foundry has not said whether it creates the " + thing(r) + ". The broker looks for it."

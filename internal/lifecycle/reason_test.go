@@ -23,9 +23,9 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 		r.Operation.Calls = 1
 	}
 	early := func(r *lc.Record) { r.InstanceGUID = "" }
-	trouble := func(r *lc.Record) { r.Operation.Trouble = "The organization is suspended" }
+	trouble := func(r *lc.Record) { r.Operation.TemporaryRefusal = "The organization is suspended" }
 	later := func(r *lc.Record) { r.Operation.NotBefore = noon().Add(32 * time.Second) }
-	away := func(r *lc.Record) { r.Operation.Unheard = "Nobody answers." }
+	away := func(r *lc.Record) { r.Operation.NoAnswer = "Nobody answers." }
 	for name, test := range map[string]struct {
 		kind     lc.Kind
 		state    lc.State
@@ -37,7 +37,7 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 		"create":                      {lc.Instance, lc.Creating, "", asked, "Cloud Foundry is creating the service instance."},
 		"create, being sent":          {lc.Instance, lc.Creating, "", busy, "Cloud Foundry is creating the service instance."},
 		"create, answer lost":         {lc.Instance, lc.Creating, "", lost, "Cloud Foundry has not said whether it creates the service instance."},
-		"create, name taken":          {lc.Instance, lc.Creating, "", func(r *lc.Record) { r.Operation.Calls, r.Operation.Taken = 1, 1 }, "says that the name is taken"},
+		"create, name taken":          {lc.Instance, lc.Creating, "", func(r *lc.Record) { r.Operation.Calls, r.Operation.NameTaken = 1, 1 }, "says that the name is taken"},
 		"create, leftover":            {lc.Instance, lc.Creating, "", func(r *lc.Record) { r.Operation.Cleanup.GUID = "g" }, "What is left of an earlier attempt is being removed first."},
 		"create, refused, call open":  {lc.Instance, lc.Creating, "", refused, "quota"},
 		"bind":                        {lc.Binding, lc.Creating, lc.Ready, asked, "Cloud Foundry is creating the service binding."},

@@ -103,39 +103,39 @@ type Operation struct {
 	// resource that it works on (the GUID is empty for a create).
 	Job     string `json:"job,omitempty"`
 	JobGUID string `json:"job_guid,omitempty"`
-	// Made is true when the POST was answered as carried out, without a job.
-	Made bool `json:"made,omitempty"`
+	// CreatedWithoutJob is true when the POST was answered as carried out, without a job.
+	CreatedWithoutJob bool `json:"made,omitempty"`
 	// Calls counts the open calls ever written, Answered those whose fate became known.
 	Calls    int `json:"calls,omitempty"`
 	Answered int `json:"answered,omitempty"`
-	// Taken counts the answers that the name is taken.
-	Taken int `json:"taken,omitempty"`
-	// Refused is why the POST or PATCH was refused for good; Code its OSB error word.
-	Refused string `json:"refused,omitempty"`
+	// NameTaken counts the answers that the name is taken.
+	NameTaken int `json:"taken,omitempty"`
+	// FinalRefusal is why the POST or PATCH was refused for good; Code its OSB error word.
+	FinalRefusal string `json:"refused,omitempty"`
 	// Unusable: the refusal says that the instance is not there any more.
 	Unusable bool   `json:"unusable,omitempty"`
 	Code     string `json:"code,omitempty"`
-	// Trouble is a refusal that another try may cure, and Unheard what is known of a Cloud
+	// TemporaryRefusal is a refusal that another try may cure, and Unheard what is known of a Cloud
 	// Foundry that did not answer what was asked last; both in words for the operation's
 	// user. They may quote a backing broker, so they are in no log and end with the operation.
-	Trouble string `json:"trouble,omitempty"`
-	Unheard string `json:"unheard,omitempty"`
-	// TurnedDown counts the DELETEs of this operation that reached the backing broker and
-	// removed nothing, ByBroker those of them that it refused itself. NotBefore is when the
+	TemporaryRefusal string `json:"trouble,omitempty"`
+	NoAnswer         string `json:"unheard,omitempty"`
+	// FailedDeletes counts the DELETEs of this operation that reached the backing broker and
+	// removed nothing, FailedDeletesByBroker those of them that it refused itself. NotBefore is when the
 	// next one may be sent.
-	TurnedDown int       `json:"turned_down,omitempty"`
-	ByBroker   int       `json:"by_broker,omitempty"`
-	NotBefore  time.Time `json:"not_before,omitzero"`
-	// Resumed is when the pace began anew, because Cloud Foundry answered again, and
-	// Resumes how often it did.
-	Resumed time.Time `json:"resumed,omitzero"`
-	Resumes int       `json:"resumes,omitempty"`
-	// Reread: the plan was refused and found in the marketplace, read again; one more try
+	FailedDeletes         int       `json:"turned_down,omitempty"`
+	FailedDeletesByBroker int       `json:"by_broker,omitempty"`
+	NotBefore             time.Time `json:"not_before,omitzero"`
+	// PaceResetAt is when the pace began anew, because Cloud Foundry answered again, and
+	// PaceResets how often it did.
+	PaceResetAt time.Time `json:"resumed,omitzero"`
+	PaceResets  int       `json:"resumes,omitempty"`
+	// MarketplaceReread: the plan was refused and found in the marketplace, read again; one more try
 	// with it was granted.
-	Reread bool `json:"reread,omitempty"`
-	// Unbound: when the DELETE was sent, no binding was left that could outlive the
+	MarketplaceReread bool `json:"reread,omitempty"`
+	// NoBindingsLeft: when the DELETE was sent, no binding was left that could outlive the
 	// instance in the store.
-	Unbound bool `json:"unbound,omitempty"`
+	NoBindingsLeft bool `json:"unbound,omitempty"`
 	// Cleanup is the removal of a leftover that a create (bind) found or left.
 	Cleanup Cleanup   `json:"cleanup,omitzero"`
 	Lease   Lease     `json:"lease,omitzero"`
@@ -172,15 +172,15 @@ type Finished struct {
 	Verb        Verb   `json:"verb"`
 	Succeeded   bool   `json:"succeeded"`
 	Description string `json:"description,omitempty"`
-	// Own says that Description is this broker's own sentence. All others may quote what
+	// OwnWords says that Description is this broker's own sentence. All others may quote what
 	// a backing broker said, and are dropped when the next operation begins.
-	Own   bool      `json:"own,omitempty"`
-	Code  string    `json:"code,omitempty"`
-	Ended time.Time `json:"ended"`
-	// Unusable: the instance of a failed update works no more. Final: the same
+	OwnWords bool      `json:"own,omitempty"`
+	Code     string    `json:"code,omitempty"`
+	Ended    time.Time `json:"ended"`
+	// Unusable: the instance of a failed update works no more. NotRepeatable: the same
 	// update would fail again.
-	Unusable bool `json:"unusable,omitempty"`
-	Final    bool `json:"final,omitempty"`
+	Unusable      bool `json:"unusable,omitempty"`
+	NotRepeatable bool `json:"final,omitempty"`
 }
 
 // FinishedLimit is how many results a record remembers.
@@ -217,8 +217,8 @@ func (r Record) Owns(guid string) bool {
 	return guid != "" && (guid == r.CFGUID || slices.Contains(r.GUIDs, guid))
 }
 
-// Rows are the GUIDs that Owns reports, for a look-up.
-func (r Record) Rows() []string {
+// KnownGUIDs are the GUIDs that Owns reports, for a look-up.
+func (r Record) KnownGUIDs() []string {
 	guids := slices.Clone(r.GUIDs)
 	if r.CFGUID != "" && !slices.Contains(guids, r.CFGUID) {
 		guids = append(guids, r.CFGUID)

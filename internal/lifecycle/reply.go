@@ -38,12 +38,12 @@ func replied(r Record, e Replied) Decision {
 	op := &d.Record.Operation
 	if definite {
 		d.Write = true
-		op.Lease, op.Unheard = Lease{}, ""
+		op.Lease, op.NoAnswer = Lease{}, ""
 		if e.Call != 0 {
 			op.Answered++
 		}
 		d.Settled = e.Call != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
-		if took(e.Answer) && op.Trouble != "" && op.TurnedDown == 0 && resume(op, e.Pace, e.Now, e.Wait) {
+		if took(e.Answer) && op.TemporaryRefusal != "" && op.FailedDeletes == 0 && resume(op, e.Pace, e.Now, e.Wait) {
 			d.Wait = e.Pace.Wait(0)
 			e.Wait = d.Wait
 		}
@@ -52,7 +52,7 @@ func replied(r Record, e Replied) Decision {
 		}
 		note(op, e)
 		if e.Answer.Reply == ReplyBusy && e.Answer.StalePlan {
-			op.Reread = true
+			op.MarketplaceReread = true
 		}
 	}
 	// Who is asked to stay away for long is not dead meanwhile.
@@ -79,19 +79,19 @@ func note(op *Operation, e Replied) {
 	}
 	switch e.Answer.Reply {
 	case ReplyTaken:
-		op.Taken++
+		op.NameTaken++
 	case ReplyAccepted:
 		op.Job = e.Answer.Job
 		op.JobGUID = e.GUID
 	case ReplyDone:
-		op.Made = e.Do == Post
+		op.CreatedWithoutJob = e.Do == Post
 	case ReplyRefused:
-		op.Refused = firstOf(e.Answer.Description, refusedIt)
+		op.FinalRefusal = firstOf(e.Answer.Description, refusedIt)
 		op.Code = e.Answer.Code
 	case ReplyAbsent:
 		if e.Do == Patch {
 			op.Unusable = true
-			op.Refused = "The service instance does not exist in Cloud Foundry, or its create failed there. Delete it and create it again."
+			op.FinalRefusal = "The service instance does not exist in Cloud Foundry, or its create failed there. Delete it and create it again."
 		}
 	default: // busy: the next look-up tells
 	}
@@ -103,14 +103,14 @@ func noteTrouble(op *Operation, e Replied) {
 	removes := e.Do == Remove || e.Do == RemoveLeftover
 	text := firstOf(e.Answer.Description, notNow)
 	switch {
-	case took(e.Answer) && (!removes || op.TurnedDown == 0):
-		op.Trouble = ""
+	case took(e.Answer) && (!removes || op.FailedDeletes == 0):
+		op.TemporaryRefusal = ""
 	case removes && e.Answer.BrokersWord:
 		op.turnedDown(text, true, e.Now, e.Pace)
 	case e.Answer.Reply == ReplyBusy, removes && e.Answer.Reply == ReplyRefused:
-		op.Trouble = text
+		op.TemporaryRefusal = text
 	case e.Answer.Reply == ReplyRefused:
-		op.Trouble = "" // op.Refused says why
+		op.TemporaryRefusal = "" // op.Refused says why
 	default: // the next look-up tells
 	}
 }

@@ -66,8 +66,8 @@ func TestReplied(t *testing.T) {
 				t.Fatal(err)
 			}
 			op := d.Record.Operation
-			if d.Write != test.write || d.Settled != test.settled || op.Job != test.job || op.Refused != test.refused {
-				t.Errorf("write %t, settled %t, job %q, refused %q", d.Write, d.Settled, op.Job, op.Refused)
+			if d.Write != test.write || d.Settled != test.settled || op.Job != test.job || op.FinalRefusal != test.refused {
+				t.Errorf("write %t, settled %t, job %q, refused %q", d.Write, d.Settled, op.Job, op.FinalRefusal)
 			}
 			if d.Outcome != lc.Ongoing || d.Record.State != test.state {
 				t.Errorf("outcome %s, state %s: an answer ends nothing", d.Outcome, d.Record.State)

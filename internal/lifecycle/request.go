@@ -18,22 +18,22 @@ const (
 // Request is a PUT, PATCH or DELETE of an instance, or a PUT or DELETE of a binding.
 type Request struct {
 	Method Method
-	// Same: a PUT has the attributes now in force; a PATCH leads to the same target
+	// SameAttributes: a PUT has the attributes now in force; a PATCH leads to the same target
 	// as the update that runs.
-	Same bool
+	SameAttributes bool
 	// NoEffect: a PATCH would change nothing. Empty: it names nothing to change.
 	NoEffect bool
 	Empty    bool
-	// Incomplete is accepts_incomplete.
-	Incomplete bool
+	// AcceptsIncomplete is accepts_incomplete.
+	AcceptsIncomplete bool
 	// Instance is the instance's record as just read; for bindings only.
 	Instance InstanceView
 	Claim    Claim
 	// First is the first read of a request whose write was lost; nil before that.
-	First *First
-	// Spent: what the request read first is not known, so it may claim nothing any more
+	First *FirstRead
+	// MayNotClaim: what the request read first is not known, so it may claim nothing any more
 	// (protocol.md 2.1).
-	Spent bool
+	MayNotClaim bool
 }
 
 // Claim is what a new operation is made of, in case one is.
@@ -43,12 +43,12 @@ type Claim struct {
 	Deadline time.Time
 	// Due is when the new operation counts as overdue.
 	Due time.Time
-	// Keep is how long a tombstone or ghost lives.
-	Keep time.Duration
+	// TombstoneTTL is how long a tombstone or ghost lives.
+	TombstoneTTL time.Duration
 }
 
-// First remembers what a request read before it tried to write.
-type First struct{ Life, Seq int64 }
+// FirstRead remembers what a request read before it tried to write.
+type FirstRead struct{ Life, Seq int64 }
 
 // request decides by the lifecycle table (docs/lifecycle.md).
 func request(r Record, q Request) (Decision, error) {
@@ -68,7 +68,7 @@ func request(r Record, q Request) (Decision, error) {
 	if (d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r) {
 		d.Outcome = Superseded
 	}
-	if r.Kind == Instance && !q.Incomplete && needsAsync(d.Outcome, q) {
+	if r.Kind == Instance && !q.AcceptsIncomplete && needsAsync(d.Outcome, q) {
 		d.Outcome = AsyncRequired
 	}
 	switch d.Outcome {
@@ -91,7 +91,7 @@ func (q Request) overtaken(r Record) bool {
 	if q.Method == DELETE {
 		return false
 	}
-	return q.Spent || q.First != nil && (r.Life != q.First.Life || r.Seq != q.First.Seq)
+	return q.MayNotClaim || q.First != nil && (r.Life != q.First.Life || r.Seq != q.First.Seq)
 }
 
 // needsAsync says where a platform that does not speak async is turned away.
@@ -141,7 +141,7 @@ func put(s State, q Request) Outcome {
 		return Conflict
 	default:
 	}
-	if !q.Same {
+	if !q.SameAttributes {
 		return Conflict
 	}
 	switch s {
@@ -163,7 +163,7 @@ func patch(s State, q Request) Outcome {
 	case CreateFailed, DeleteFailed:
 		return Forbidden
 	case Updating:
-		if q.Same {
+		if q.SameAttributes {
 			return Running
 		}
 		return Busy
@@ -201,7 +201,7 @@ func admit(q Request) Outcome {
 		}
 		return Accepted
 	case Creating, Updating:
-		if q.Incomplete {
+		if q.AcceptsIncomplete {
 			return Accepted
 		}
 		return Hold

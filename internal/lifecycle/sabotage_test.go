@@ -153,7 +153,7 @@ func safeguards() map[string]sabotage {
 			d.Effect.GUIDs = nil
 		}), laws: []string{lawGone, lawUnknown, lawTwice, lawEnds}},
 		"a failed row is believed without its job": {next: onTick(lc.Create, func(_ lc.Record, t *lc.Tick) {
-			t.Job = &lc.JobSight{State: lc.JobFailed}
+			t.Job = &lc.JobStatus{State: lc.JobFailed}
 		}), laws: []string{lawUnknown}},
 		"a row in progress counts as made": {next: onRows(lc.Create, func(_ lc.Record, row *lc.Row) {
 			row.Last.State = lc.LastSucceeded

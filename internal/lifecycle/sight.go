@@ -28,9 +28,9 @@ type Row struct {
 	Seq       int64
 	// Update is the mark of the last update that took effect.
 	Update string
-	// Loose is true for a key whose name carries its operation, because it could not
+	// MarkedByName is true for a key whose name carries its operation, because it could not
 	// be marked: such names do not exclude each other.
-	Loose bool
+	MarkedByName bool
 	// Last is Cloud Foundry's last_operation.
 	Last LastOperation
 	// Age is how long before the answer's own Date the last operation was written.
@@ -87,8 +87,8 @@ const (
 // Ended reports whether the job will do nothing more.
 func (s JobState) Ended() bool { return s == JobComplete || s == JobFailed || s == JobLost }
 
-// JobSight is what Cloud Foundry said of a job.
-type JobSight struct {
+// JobStatus is what Cloud Foundry said of a job.
+type JobStatus struct {
 	State JobState
 	// BrokersWord is true when a failure is the backing broker's own answer, and
 	// not a conflict, a timeout or trouble inside Cloud Foundry.

@@ -19,32 +19,32 @@ type Tick struct {
 	Now time.Time
 	// SettleAfter is how long a call of unknown fate may still take effect.
 	SettleAfter time.Duration
-	// Keep is how long a tombstone lives.
-	Keep time.Duration
+	// TombstoneTTL is how long a tombstone lives.
+	TombstoneTTL time.Duration
 	// Wait is the pause before the next tick, and Turn how many there were, at the
 	// pace of the operation.
 	Wait time.Duration
 	Turn int
 	// Pace is where Wait comes from.
 	Pace Pace
-	// Blind says that Cloud Foundry did not tell what the tick had asked for: there is
+	// LookupFailed says that Cloud Foundry did not tell what the tick had asked for: there is
 	// nothing to do but to wait. Trouble is what is known of that, in words for users; it
 	// goes with a job of unclear state, too.
-	Blind   bool
-	Trouble string
+	LookupFailed bool
+	Trouble      string
 	// Driver holds the lease; LeaseUntil is when its work of this tick has ended.
 	Driver     string
 	LeaseUntil time.Time
-	// Alive is the prefix of all drivers that can be alive, empty when any can: a
+	// LivingDrivers is the prefix of all drivers that can be alive, empty when any can: a
 	// lease of another one is a dead process's.
-	Alive string
+	LivingDrivers string
 
 	Instance *InstanceView
 	// Bindings is meaningful when BindingsKnown.
 	Bindings      []BindingView
 	BindingsKnown bool
 	Look          *Look
-	Job           *JobSight
+	Job           *JobStatus
 	// Place is where the next call would go, when no look-up has told.
 	Place *Place
 
@@ -161,7 +161,7 @@ func (t Tick) leasedByOther(l Lease) bool {
 	if l.Holder == "" || l.Holder == t.Driver || !l.Until.After(t.Now) {
 		return false
 	}
-	return t.Alive == "" || strings.HasPrefix(l.Holder, t.Alive)
+	return t.LivingDrivers == "" || strings.HasPrefix(l.Holder, t.LivingDrivers)
 }
 
 // need asks the caller for one thing more.
@@ -203,7 +203,7 @@ func end(r Record, t Tick, state State, f Finished) Decision {
 	f.ID, f.Verb, f.Ended = r.Operation.ID, r.Operation.Verb, t.Now
 	n.State = state
 	n.Operation.Lease, n.Operation.Cleanup = Lease{}, Cleanup{}
-	n.Operation.Trouble, n.Operation.Unheard = "", ""
+	n.Operation.TemporaryRefusal, n.Operation.NoAnswer = "", ""
 	n.OpenCalls = t.unexpired(n.OpenCalls)
 	n.settleIn(t)
 	n = n.finish(f, t.Now)
@@ -222,7 +222,7 @@ func (d Decision) judged(as Finished) Decision {
 		return d
 	}
 	last := &d.Record.Finished[len(d.Record.Finished)-1]
-	last.Unusable, last.Final = as.Unusable, as.Final
+	last.Unusable, last.NotRepeatable = as.Unusable, as.NotRepeatable
 	d.Ended = last
 	return d
 }
@@ -250,7 +250,7 @@ func gone(r Record, t Tick) Decision {
 	d := end(r, t, Gone, Finished{Succeeded: true})
 	d.Record.Life++
 	d.Record.GUIDs = nil // each was looked for, and is no more
-	d.Record.ExpiresAt = t.Now.Add(t.Keep)
+	d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL)
 	return d
 }
 

@@ -29,7 +29,7 @@ func unknown() lc.Row {
 // bare is a tick at noon that has learned nothing.
 func bare() lc.Tick {
 	return lc.Tick{
-		Operation: "mine", Read: noon(), Now: noon(), SettleAfter: settleAfter, Keep: keep,
+		Operation: "mine", Read: noon(), Now: noon(), SettleAfter: settleAfter, TombstoneTTL: keep,
 		Wait: time.Minute, Driver: "driver", LeaseUntil: noon().Add(callTime),
 	}
 }
@@ -42,12 +42,12 @@ func seen(rows ...lc.Row) lc.Tick {
 	return t
 }
 
-func withJob(t lc.Tick, j *lc.JobSight) lc.Tick {
+func withJob(t lc.Tick, j *lc.JobStatus) lc.Tick {
 	t.Job = j
 	return t
 }
 
-func inState(state lc.JobState) *lc.JobSight { return &lc.JobSight{State: state} }
+func inState(state lc.JobState) *lc.JobStatus { return &lc.JobStatus{State: state} }
 
 // open is a call that may still take effect for a minute.
 func open(verb lc.Verb, seq int64) lc.OpenCall {
@@ -96,7 +96,7 @@ func both(changes ...func(*lc.Record)) func(*lc.Record) {
 	}
 }
 
-func refused(r *lc.Record) { r.Operation.Refused = "quota" }
+func refused(r *lc.Record) { r.Operation.FinalRefusal = "quota" }
 func held(r *lc.Record)    { r.Operation.Held = true }
 
 // runTicks decides each row, and checks what all decisions have in common.
@@ -163,9 +163,9 @@ func TestTick(t *testing.T) {
 	own.Operation = "older"
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	blind := bare()
-	blind.Blind = true
+	blind.LookupFailed = true
 	dead := seen()
-	dead.Alive = "driver"
+	dead.LivingDrivers = "driver"
 	runTicks(t, stored(lc.Instance, lc.Creating), map[string]tickTest{
 		"operation not current stops":        {as, own, got{Outcome: lc.Stopped, State: lc.Creating}},
 		"ended operation stops":              {func(r *lc.Record) { r.State = lc.Ready }, bare(), got{Outcome: lc.Stopped, State: lc.Ready}},

@@ -25,7 +25,7 @@ const refusals = 4
 // follows one that failed is itself another try.
 func refusedEnough(r Record) bool {
 	again := r.Operation.Verb == Delete && failedDeletes(r) > 0
-	return r.Operation.ByBroker >= refusals || again && r.Operation.ByBroker > 0
+	return r.Operation.FailedDeletesByBroker >= refusals || again && r.Operation.FailedDeletesByBroker > 0
 }
 
 // heard reports whether Cloud Foundry has answered in this tick.
@@ -33,14 +33,14 @@ func (t Tick) heard() bool { return t.Look != nil || t.Job != nil && t.Job.State
 
 // unheard reports whether Cloud Foundry did not answer what the tick asked first.
 func (t Tick) unheard() bool {
-	return t.Blind || t.Look == nil && t.Job != nil && t.Job.State == JobUnclear
+	return t.LookupFailed || t.Look == nil && t.Job != nil && t.Job.State == JobUnclear
 }
 
 // unheard waits and says so. The record is written when that is news only.
 func unheard(r Record, t Tick) Decision {
 	why := firstOf(t.Trouble, noAnswer)
-	news := r.Operation.Unheard != why
-	r.Operation.Unheard = why
+	news := r.Operation.NoAnswer != why
+	r.Operation.NoAnswer = why
 	d := wait(r, t)
 	d.Write = d.Write || news
 	return d
@@ -48,13 +48,13 @@ func unheard(r Record, t Tick) Decision {
 
 // cutOff reports whether what was asked last got no answer: a look-up (Unheard), or a
 // call, whose lease is given back with the note of its answer.
-func cutOff(op Operation) bool { return op.Unheard != "" || op.Lease.Holder != "" }
+func cutOff(op Operation) bool { return op.NoAnswer != "" || op.Lease.Holder != "" }
 
 // heardAgain goes on after Cloud Foundry was away: the operation is looked at as often as
 // at its beginning, and no longer says that it waits for an answer.
 func heardAgain(r Record, t Tick) Decision {
 	op := &r.Operation
-	op.Unheard, op.Lease = "", Lease{}
+	op.NoAnswer, op.Lease = "", Lease{}
 	resumed := resume(op, t.Pace, t.Now, t.Wait)
 	if resumed {
 		t.Wait, t.Turn = t.Pace.Wait(0), 0
@@ -73,11 +73,11 @@ func heardAgain(r Record, t Tick) Decision {
 // time it has to be twice as long ago as the time before, so that a Cloud Foundry that
 // comes and goes for days is not asked as if each time were the first.
 func resume(op *Operation, p Pace, now time.Time, wait time.Duration) bool {
-	if wait <= p.Wait(0) || op.Resumes > 0 && now.Sub(op.Resumed) < resumeAfter<<min(op.Resumes-1, 16) {
+	if wait <= p.Wait(0) || op.PaceResets > 0 && now.Sub(op.PaceResetAt) < resumeAfter<<min(op.PaceResets-1, 16) {
 		return false
 	}
-	op.Resumed = now
-	op.Resumes++
+	op.PaceResetAt = now
+	op.PaceResets++
 	return true
 }
 
@@ -85,8 +85,8 @@ const resumeAfter = time.Minute
 
 // PaceBegan returns when the pace of the record's operation began, or began anew.
 func (r Record) PaceBegan() time.Time {
-	if r.Operation.Resumes > 0 {
-		return r.Operation.Resumed
+	if r.Operation.PaceResets > 0 {
+		return r.Operation.PaceResetAt
 	}
 	return r.Operation.Started
 }
@@ -94,8 +94,8 @@ func (r Record) PaceBegan() time.Time {
 // waitBecause waits for something that only others can end, and says what it is: nothing
 // is written when that is not news.
 func waitBecause(r Record, t Tick, trouble string) Decision {
-	news := r.Operation.Trouble != trouble
-	r.Operation.Trouble = trouble
+	news := r.Operation.TemporaryRefusal != trouble
+	r.Operation.TemporaryRefusal = trouble
 	d := wait(r, t)
 	d.Write = d.Write || news
 	return d
@@ -104,19 +104,19 @@ func waitBecause(r Record, t Tick, trouble string) Decision {
 // turnedDown counts a DELETE that reached the backing broker and removed nothing. The
 // next one waits longer each time: a refusal that is repeated helps nobody.
 func (op *Operation) turnedDown(text string, byBroker bool, now time.Time, p Pace) {
-	op.Trouble = text
-	op.TurnedDown++
+	op.TemporaryRefusal = text
+	op.FailedDeletes++
 	if byBroker {
-		op.ByBroker++
+		op.FailedDeletesByBroker++
 	}
-	op.NotBefore = now.Add(p.pause(op.TurnedDown, LongestWait))
+	op.NotBefore = now.Add(p.pause(op.FailedDeletes, LongestWait))
 }
 
 // removeNext sends the DELETE of a row, at once, later, or not any more.
 func removeNext(r Record, t Tick, guid string) Decision {
 	op := r.Operation
 	if refusedEnough(r) {
-		return deleteFailed(r, t, op.Trouble, "")
+		return deleteFailed(r, t, op.TemporaryRefusal, "")
 	}
 	if d, early := tooEarly(r, t); early {
 		return d

@@ -101,7 +101,7 @@ func (d *driven) result() lc.Finished {
 }
 
 // afterJob sees a row and the job of its DELETE, bindings too.
-func afterJob(row lc.Row, job lc.JobSight, bindings ...lc.BindingView) func(*lc.Tick) {
+func afterJob(row lc.Row, job lc.JobStatus, bindings ...lc.BindingView) func(*lc.Tick) {
 	return func(t *lc.Tick) {
 		v := instance(lc.Ready)
 		t.Instance, t.BindingsKnown, t.Bindings = &v, true, bindings
@@ -115,8 +115,8 @@ func afterJob(row lc.Row, job lc.JobSight, bindings ...lc.BindingView) func(*lc.
 func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 	t.Parallel()
 	living := mine(lc.Create, lc.LastSucceeded)
-	failed := func(text string, word bool) lc.JobSight {
-		return lc.JobSight{State: lc.JobFailed, Description: text, BrokersWord: word}
+	failed := func(text string, word bool) lc.JobStatus {
+		return lc.JobStatus{State: lc.JobFailed, Description: text, BrokersWord: word}
 	}
 	unbound := lc.BindingView{ID: "b", State: lc.DeleteFailed, InstanceCreateOp: "made", Trouble: "It is in use."}
 	for name, test := range map[string]struct {
@@ -130,7 +130,7 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 		"an unbind, by a job that only the broker's word failed": {
 			kind: lc.Binding, sees: afterJob(living, failed("It is in use.", true)), least: 4, max: 4, says: "It is in use.", ends: true},
 		"a delete, by its answer": {
-			kind: lc.Instance, sees: afterJob(living, lc.JobSight{State: lc.JobLost}), least: 4, max: 4, says: "It is in use.", ends: true,
+			kind: lc.Instance, sees: afterJob(living, lc.JobStatus{State: lc.JobLost}), least: 4, max: 4, says: "It is in use.", ends: true,
 			answers: lc.Answer{Reply: lc.ReplyRefused, Description: "It is in use.", BrokersWord: true}},
 		"a delete, by the broker's word on a binding": {
 			kind: lc.Instance, least: 4, max: 4, says: "The service binding b could not be deleted: It is in use.", ends: true,
@@ -141,7 +141,7 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 		"an unbind, by no word of the broker": {
 			kind: lc.Binding, sees: afterJob(living, failed("The broker timed out.", false)), least: 20, max: 250, says: "The broker timed out."},
 		"a delete without a role": {
-			kind: lc.Instance, sees: afterJob(living, lc.JobSight{State: lc.JobLost}), least: 2000, max: 2200, says: "not authorized",
+			kind: lc.Instance, sees: afterJob(living, lc.JobStatus{State: lc.JobLost}), least: 2000, max: 2200, says: "not authorized",
 			answers: lc.Answer{Reply: lc.ReplyBusy, Description: "You are not authorized."}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 			if n := d.sent[lc.Remove]; n < test.least || n > test.max {
 				t.Errorf("%d DELETEs in all, want %d to %d", n, test.least, test.max)
 			}
-			if d.r.Operation.Trouble+d.r.Operation.Unheard != "" {
+			if d.r.Operation.TemporaryRefusal+d.r.Operation.NoAnswer != "" {
 				t.Errorf("the words outlive the operation: %+v", d.r.Operation)
 			}
 		})
@@ -177,7 +177,7 @@ func TestADeleteAfterAFailedOneAsksOnce(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Binding, lc.Deleting)
 	r.Finished = append(r.Finished, lc.Finished{ID: "before", Verb: lc.Delete})
-	d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobSight{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
+	d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobStatus{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
 	if f := d.until(noon().Add(time.Hour)).result(); f.Description != "It is in use." || d.sent[lc.Remove] != 1 {
 		t.Errorf("%+v after %d DELETEs", f, d.sent[lc.Remove])
 	}
@@ -186,7 +186,7 @@ func TestADeleteAfterAFailedOneAsksOnce(t *testing.T) {
 // TestALeftoverThatStaysEndsTheCreate: the backing broker does not give it up.
 func TestALeftoverThatStaysEndsTheCreate(t *testing.T) {
 	t.Parallel()
-	d := drive(t, stored(lc.Instance, lc.Creating), afterJob(foreign(90), lc.JobSight{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
+	d := drive(t, stored(lc.Instance, lc.Creating), afterJob(foreign(90), lc.JobStatus{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
 	d.step()
 	d.says("What is left of an earlier attempt is being removed first.")
 	d.step()
@@ -222,7 +222,7 @@ func TestFailedDeletesAreDamped(t *testing.T) {
 				}
 				r.Finished = append(r.Finished, f)
 			}
-			d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobSight{State: lc.JobProcessing}))
+			d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobStatus{State: lc.JobProcessing}))
 			if test.want > 0 {
 				d.says(", so the next try waits until " + noon().Add(test.want).Format("15:04:05"))
 			}
@@ -252,9 +252,9 @@ func TestOvertime(t *testing.T) {
 		{lc.Binding, lc.Deleting, []string{"service binding was not deleted", "Delete it again"}},
 	} {
 		r := stored(test.kind, test.state)
-		r.Operation.Trouble = "The organization is suspended."
+		r.Operation.TemporaryRefusal = "The organization is suspended."
 		tick := bare()
-		tick.Now, tick.Blind = r.Operation.Deadline, true
+		tick.Now, tick.LookupFailed = r.Operation.Deadline, true
 		d, err := lc.Next(r, tick)
 		if err != nil || d.Ended == nil {
 			t.Fatalf("%s %s: %+v, %v", test.kind, test.state, d, err)
@@ -277,7 +277,7 @@ func TestAnOutageIsSaidAndForgotten(t *testing.T) {
 	r := stored(lc.Instance, lc.Deleting)
 	r.Operation.Job, r.Operation.JobGUID, r.Operation.Due = "job", "guid", noon().Add(week)
 	for name, away := range map[string]func(*lc.Tick){
-		"no look-up":     func(k *lc.Tick) { k.Blind = true },
+		"no look-up":     func(k *lc.Tick) { k.LookupFailed = true },
 		"no word of job": func(k *lc.Tick) { k.Job = inState(lc.JobUnclear) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestAnAnswerAfterALostOneResumes(t *testing.T) {
 			t.Parallel()
 			r := stored(lc.Instance, lc.Deleting)
 			r.Operation.Started = noon().Add(-10 * time.Minute)
-			d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobSight{State: lc.JobProcessing}))
+			d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobStatus{State: lc.JobProcessing}))
 			d.answers = answer
 			d.step()
 			d.answers = lc.Answer{Reply: lc.ReplyAccepted, Job: "job"}
@@ -343,16 +343,16 @@ func TestAWeekOfOutages(t *testing.T) {
 	away := false
 	d := drive(t, stored(lc.Instance, lc.Creating), func(k *lc.Tick) {
 		if away = !away; away {
-			k.Blind = true
+			k.LookupFailed = true
 			return
 		}
 		k.Look = &lc.Look{Began: k.Read, Rows: []lc.Row{mine(lc.Create, lc.LastInProgress)}}
 	})
 	d.r.Operation.Calls = 1
 	d.until(noon().Add(week))
-	t.Logf("%d turns, %d resumes, %d writes", d.turns, d.r.Operation.Resumes, d.writes)
-	if d.turns*eventsPerTurn >= 20000 || d.r.Operation.Resumes < 5 {
-		t.Errorf("%d turns make %d events; the pace began anew %d times", d.turns, d.turns*eventsPerTurn, d.r.Operation.Resumes)
+	t.Logf("%d turns, %d resumes, %d writes", d.turns, d.r.Operation.PaceResets, d.writes)
+	if d.turns*eventsPerTurn >= 20000 || d.r.Operation.PaceResets < 5 {
+		t.Errorf("%d turns make %d events; the pace began anew %d times", d.turns, d.turns*eventsPerTurn, d.r.Operation.PaceResets)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestWordsEndWithTheirOperation(t *testing.T) {
 	t.Parallel()
 	said := func(k lc.Kind, s lc.State) lc.Record {
 		r := stored(k, s)
-		r.Operation.Trouble, r.Operation.Unheard = "hunter2", "hunter2"
+		r.Operation.TemporaryRefusal, r.Operation.NoAnswer = "hunter2", "hunter2"
 		return r
 	}
 	gone, err := lc.Next(said(lc.Instance, lc.Deleting), seen())
@@ -370,10 +370,10 @@ func TestWordsEndWithTheirOperation(t *testing.T) {
 	}
 	for name, r := range map[string]lc.Record{
 		"gone":         gone.Record,
-		"cancelled":    ask(t, said(lc.Instance, lc.Creating), lc.Request{Method: lc.DELETE, Incomplete: true}).Record,
+		"cancelled":    ask(t, said(lc.Instance, lc.Creating), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}).Record,
 		"of an orphan": ask(t, said(lc.Binding, lc.Deleting), lc.Request{Method: lc.DELETE, Instance: instance(lc.Gone)}).Record,
 	} {
-		if op := r.Operation; op.Trouble+op.Unheard != "" {
+		if op := r.Operation; op.TemporaryRefusal+op.NoAnswer != "" {
 			t.Errorf("%s: %+v", name, op)
 		}
 	}

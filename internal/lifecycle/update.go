@@ -18,7 +18,7 @@ func tickUpdate(r Record, t Tick) Decision {
 	i := slices.IndexFunc(t.Look.Rows, func(row Row) bool { return row.GUID == r.CFGUID })
 	if i < 0 {
 		return fail(r, t, "The service instance does not exist any more in Cloud Foundry. Delete it and create it again.", "").
-			judged(Finished{Unusable: true, Final: true})
+			judged(Finished{Unusable: true, NotRepeatable: true})
 	}
 	row, op := t.Look.Rows[i], r.Operation
 	if row.Update == op.ID {
@@ -35,8 +35,8 @@ func tickUpdate(r Record, t Tick) Decision {
 	// PATCH of this operation can be the one that is being carried out (protocol.md 5).
 	case t.Job != nil && t.Job.State == JobFailed && (op.Calls == 1 || !busy(row)):
 		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
-	case op.Refused != "" && !busy(row): // and a refusal never does
-		return failSettled(r, t, op.Refused, op.Code).judged(Finished{Final: true, Unusable: op.Unusable})
+	case op.FinalRefusal != "" && !busy(row): // and a refusal never does
+		return failSettled(r, t, op.FinalRefusal, op.Code).judged(Finished{NotRepeatable: true, Unusable: op.Unusable})
 	case busy(row):
 		return wait(r, t)
 	case foreignCall(r, t): // safeguard: next update waits for foreign open calls

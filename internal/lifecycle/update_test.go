@@ -22,7 +22,7 @@ func TestUpdate(t *testing.T) {
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	longOver := func(r *lc.Record) { r.Operation.Deadline = noon().Add(-settleAfter) }
 	blind := bare()
-	blind.Blind = true
+	blind.LookupFailed = true
 	const u = lc.Updating
 	patch := does(u, lc.Patch, "guid")
 	runTicks(t, stored(lc.Instance, u), map[string]tickTest{

@@ -75,9 +75,9 @@ func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.
 		Store: p.store, Backends: backends, Catalogs: p.catalog, Schemas: p.catalog, Refresh: p.catalog.Refresh, Workflow: p.loop,
 		Now: time.Now, Random: rand.Reader, Logger: p.logger, Observer: figures, Outages: outages,
 		Pace:     lifecycle.Pace{First: p.config.Polling.First, Max: p.config.Polling.Max},
-		Deadline: ops.Deadline, Keep: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
+		Deadline: ops.Deadline, TombstoneTTL: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
 		// bbolt locks its file: whoever has it open is alone.
-		Process: hex.EncodeToString(name), Sole: true,
+		Process: hex.EncodeToString(name), OnlyProcess: true,
 	}), nil
 }
 
