@@ -27,7 +27,7 @@ func (b *Backend) call(ctx context.Context, r request, noun string) (broker.Answ
 
 // taken reads the answer of a call that succeeded. One that is neither a job nor
 // the resource nor (to a DELETE) empty may be anybody's, so it leaves the fate open
-// (protocol.md 3.5). go-cfclient would take a lost Location for success (trap 9).
+// (protocol.md 3.5). go-cfclient would take a lost Location for success.
 func taken(r request, answer *response) (broker.Answer, error) {
 	switch answer.status {
 	case http.StatusAccepted:

@@ -22,7 +22,7 @@ type detailsRow struct {
 }
 
 // KeyDetails returns what Cloud Foundry has of a key, letter for letter; go-cfclient
-// would round large integers and fail on volume mounts (trap 6). A key without
+// would round large integers and fail on volume mounts (docs/cf-contract.md 4.1). A key without
 // credentials is none the worse for it. A key that is there but not finished is answered
 // with the code of an absent one; it is an error other than broker.ErrNotFound. So is one
 // that the login may see but not read: before a key counts as absent, two or more calls

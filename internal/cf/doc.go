@@ -1,12 +1,8 @@
 // Package cf is broker.Backend on the Cloud Foundry API v3, for one client: one
 // org and one login.
 //
-// The package speaks HTTP itself and takes the words of the API from the resource
-// types of go-cfclient. The client and config packages of that library are left
-// out on purpose: config.New logs in with a context of its own, a 401 replays any
-// request, a POST too, below the caller and without a lock, errors lose status and
-// headers, and several requests and answers change what they carry. Each place
-// that goes around such a trap names it.
+// The package speaks HTTP itself and takes the words of the API from the resource types of go-cfclient. The client and
+// config packages of that library are left out on purpose (docs/cf-contract.md 4.1).
 //
 // Two implementations of the API are spoken to: the Cloud Controller and Korifi. A
 // Backend learns from the answers which it is (see dialect), asks Korifi without the

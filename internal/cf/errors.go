@@ -63,7 +63,7 @@ type rule struct {
 // refusals is the one table from answers that are no success to replies; the first
 // line that matches counts. Version 3 of the API folds nearly every refusal into
 // 422 with 10008, so the texts have to be told apart; they are prefixes of those in
-// cf-contract.md 2.2 to 2.4, with Korifi's beside them. What an operator of that Cloud
+// docs/cf-contract.md 2.2 to 2.4, with Korifi's beside them. What an operator of that Cloud
 // Foundry puts right (a role, a suspended org, a feature, a share) is refused for now,
 // with Cloud Foundry's text for the user meanwhile.
 func refusals() []rule {

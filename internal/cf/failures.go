@@ -9,7 +9,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// failure is one error of a job (cf-contract.md 2.5).
+// failure is one error of a job (docs/cf-contract.md 2.5).
 type failure struct {
 	text        string
 	brokersWord bool

@@ -52,7 +52,7 @@ func spaceIsGone(err error) bool {
 
 // instancePatch stands in for go-cfclient's, which sends "tags":null and so clears
 // the tags and keeps the body from ever being metadata only, and which cannot leave
-// out the description of a version (trap 4).
+// out the description of a version (docs/cf-contract.md 4.1).
 type instancePatch struct {
 	Relationships   *resource.ServiceInstanceRelationships `json:"relationships,omitempty"`
 	MaintenanceInfo *maintenanceVersion                    `json:"maintenance_info,omitempty"`

@@ -60,7 +60,7 @@ func guidInJob(job string) string {
 func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
 
 // Job returns the state of a job, by one GET (go-cfclient's waiting for a job
-// ignores its context, trap 8).
+// ignores its context).
 func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	r := request{
 		method: http.MethodGet, path: "/v3/jobs/" + url.PathEscape(guid), route: "/v3/jobs/:guid",

@@ -109,8 +109,7 @@ func endedByContext(err error) bool {
 }
 
 // logIn asks the API for its UAA, and the UAA for a token. It stands in for
-// go-cfclient's config.New, which does both with a context of its own (trap 1 of
-// its list in cf-contract.md 4.1). While logins are held back it fails at once.
+// go-cfclient's config.New, which does both with a context of its own (docs/cf-contract.md 4.1). While logins are held back it fails at once.
 func (b *Backend) logIn(ctx context.Context) (grant, error) {
 	ctx, cancel := b.bounded(ctx)
 	defer cancel()

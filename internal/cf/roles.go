@@ -18,7 +18,7 @@ type spaceRole struct {
 
 // takeRole gives the login the role of a developer in the space and reports whether
 // it did not have it before. An org manager may make spaces but not use them
-// (cf-contract.md 1.5). It is tried only after a refusal, since an administrator
+// (docs/cf-contract.md 1.5). It is tried only after a refusal, since an administrator
 // needs no role, and its failure leaves that refusal as it is.
 func (b *Backend) takeRole(ctx context.Context, space string) bool {
 	token, err := b.session.token(ctx, "")

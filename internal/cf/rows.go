@@ -14,7 +14,7 @@ import (
 )
 
 // The marks on what Ferry made. They carry no prefix, so that Cloud Foundry does
-// not hand them to backing brokers (cf-contract.md 3.4).
+// not hand them to backing brokers (docs/cf-contract.md 3.4).
 const (
 	markOperation = "ferry-operation"
 	markSeq       = "ferry-seq"

@@ -12,7 +12,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// The tests named by a scenario follow the list in cf-contract.md 5, as far as the
+// The tests named by a scenario follow the list in docs/cf-contract.md 5, as far as the
 // adapter has a part in it: what it makes of an answer. What follows from that is
 // decided elsewhere.
 
