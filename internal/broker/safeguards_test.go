@@ -93,14 +93,14 @@ func safeguards() []safeguard {
 		{name: "unmarked rows are not ours", test: strangersStay, without: [][]mutation{
 			one("lifecycle/delete.go", "default: // safeguard: unmarked rows are not ours", "default:\no.ours = append(o.ours, row)")}},
 		{name: "refused waits for open calls", test: refusedWaits, without: [][]mutation{
-			one("lifecycle/create.go", "return failSettled(r, t, op.Refused, op.Code)", "return fail(r, t, op.Refused, op.Code)")}},
+			one("lifecycle/create.go", "return failSettled(r, t, op.FinalRefusal, op.Code)", "return fail(r, t, op.FinalRefusal, op.Code)")}},
 		{name: "record read before a list", test: recordBeforeList, without: [][]mutation{
 			one("broker/advance.go", "t.Now = b.Now()", "t.Now = b.Now()\nif t.Look != nil {\nrec, _ = b.Store.Get(ctx, key)\n}")}},
 		{name: "look-up by name even when the guid is known", test: foundByName, without: [][]mutation{
 			one("broker/learn.go", "return backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)",
 				"if rec.Lifecycle.CFGUID != \"\" {\nreturn backend.FindInstance(ctx, rec.Lifecycle.CFGUID)\n}\nreturn backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)")}},
 		{name: "tombstone outlives requests", test: tombstoneOutlives, without: [][]mutation{
-			one("lifecycle/tick.go", "d.Record.ExpiresAt = t.Now.Add(t.Keep)", "d.Record.ExpiresAt = t.Now.Add(time.Second)")}},
+			one("lifecycle/tick.go", "d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL)", "d.Record.ExpiresAt = t.Now.Add(time.Second)")}},
 		{name: "predecessor's incarnation compared", test: rotationOverLives, without: [][]mutation{
 			one("broker/rotate.go", "lifecycle.Effective(old.Lifecycle, view(p.instance)) != lifecycle.Ready", "old.Lifecycle.State != lifecycle.Ready")}},
 		// Not lines of their own, but of the same kind: the first read of a request
