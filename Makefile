@@ -25,7 +25,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients memory e2e e2e-aws
+.PHONY: help run build test check bench shape docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients memory e2e e2e-aws
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,10 @@ bench: ## measure
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
 	@echo "Calls to Cloud Foundry, once login, org, space and plan are known:"
 	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_calls_test.go:[0-9]*: /  /p'
+
+shape: ## measure how the code is cut, and how much of it one request runs through
+	@mkdir -p .cache/shape
+	@GOCOVERDIR=.cache/shape $(GO) run -cover -covermode=atomic -coverpkg=./... ./internal/shape
 
 # How often `make sizes` starts the function; COLD=-cold, as root, empties the page cache before each start.
 RUNS ?= 20

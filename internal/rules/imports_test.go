@@ -54,6 +54,7 @@ var table = map[string]imports{
 	"conformance":       {},
 	"process":           {},
 	"bench":             {},
+	"shape":             {own: []string{anything}},
 	"rules":             {},
 	"stack":             {},
 	"standin":           {},
