@@ -141,10 +141,10 @@ func format1Fixtures() map[string]broker.Record {
 			Kind: lifecycle.Instance, State: lifecycle.Creating, Life: 1, Seq: 1790000001,
 			Operation: lifecycle.Operation{
 				ID: "create-1", Seq: 1790000001, Verb: lifecycle.Create, Started: at, Deadline: at.Add(168 * time.Hour),
-				Fresh: true, Calls: 1, Lease: lifecycle.Lease{Holder: "h", Until: at.Add(time.Minute)}, Due: at.Add(2 * time.Minute),
+				IDWasFree: true, Calls: 1, Lease: lifecycle.Lease{Holder: "h", Until: at.Add(time.Minute)}, Due: at.Add(2 * time.Minute),
 			},
 			CreateOp:  lifecycle.Reference{ID: "create-1", Seq: 1790000001},
-			OpenCalls: []lifecycle.OpenCall{{N: 1, Seq: 1790000001, Verb: lifecycle.Create, Until: at.Add(20 * time.Minute)}},
+			OpenCalls: []lifecycle.OpenCall{{Number: 1, Seq: 1790000001, Verb: lifecycle.Create, Until: at.Add(20 * time.Minute)}},
 			LastCall:  1,
 		},
 		Attributes:          broker.Attributes{ServiceID: "s", PlanID: "p", OfferingName: "postgres", PlanGUID: "g", Parameters: "digest", Owner: "owner"},
@@ -159,7 +159,7 @@ func format1Fixtures() map[string]broker.Record {
 			Kind: lifecycle.Binding, State: lifecycle.Ready, Seq: 1790000007,
 			Operation: lifecycle.Operation{ID: "create-b", Seq: 1790000007, Verb: lifecycle.Create, Started: at, Held: true},
 			CreateOp:  lifecycle.Reference{ID: "create-b", Seq: 1790000007}, CFGUID: "key-guid",
-			Finished:         []lifecycle.Finished{{ID: "create-b", Verb: lifecycle.Create, Succeeded: true, Ended: at}},
+			Finished:         []lifecycle.Finished{{ID: "create-b", Verb: lifecycle.Create, Succeeded: true, EndedAt: at}},
 			InstanceCreateOp: "create-1", InstanceGUID: "instance-guid",
 		},
 		Attributes: broker.Attributes{ServiceID: "s", PlanID: "p", PredecessorID: "a"},
@@ -168,7 +168,7 @@ func format1Fixtures() map[string]broker.Record {
 		Key: broker.Key{Client: "cluster-b", InstanceID: "gone"}, Revision: 9, Token: "t-9",
 		Lifecycle: lifecycle.Record{
 			Kind: lifecycle.Instance, State: lifecycle.Gone, Life: 2, Seq: 1790000009, ExpiresAt: at.Add(192 * time.Hour),
-			Finished: []lifecycle.Finished{{ID: "delete-9", Verb: lifecycle.Delete, Succeeded: true, Ended: at}},
+			Finished: []lifecycle.Finished{{ID: "delete-9", Verb: lifecycle.Delete, Succeeded: true, EndedAt: at}},
 		},
 	}
 	ghost := broker.Record{

@@ -74,7 +74,7 @@ func typical(key broker.Key) broker.Record {
 	r.Context = []byte(`{"platform":"kubernetes","namespace":"a-namespace","clusterid":"` + guid + `","instance_name":"` + guid + `"}`)
 	r.OriginatingIdentity = "kubernetes " + strings.Repeat("eyJ1c2VybmFtZSI6", 12)
 	r.Lifecycle.CFGUID = guid
-	r.Lifecycle.Finished = []lifecycle.Finished{{ID: "create-" + guid, Verb: lifecycle.Create, Succeeded: true, Ended: time.Unix(1e9, 0)}}
+	r.Lifecycle.Finished = []lifecycle.Finished{{ID: "create-" + guid, Verb: lifecycle.Create, Succeeded: true, EndedAt: time.Unix(1e9, 0)}}
 	return r
 }
 

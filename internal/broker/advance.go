@@ -45,7 +45,7 @@ func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (S
 		}
 		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
 			b.unreachable(ctx, rec, d.Effect, err)
-			t.Trouble = whyBlind(d.Effect.Do, err)
+			t.NoAnswerReason = noAnswerReason(d.Effect.Do, err)
 			return b.blind(ctx, rec, t, err)
 		}
 	}
@@ -70,7 +70,7 @@ func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := b.Now()
 	since, elapsed := b.paced(rec)
 	t := lifecycle.Tick{
-		Operation: operation, Read: now, SettleAfter: b.SettleAfter, TombstoneTTL: b.TombstoneTTL, Pace: b.Pace,
+		Operation: operation, ReadAt: now, SettleAfter: b.SettleAfter, TombstoneTTL: b.TombstoneTTL, Pace: b.Pace,
 		Wait: b.bounded(rec, b.Pace.WaitSince(since, elapsed)), Turn: b.Pace.TurnSince(since, elapsed),
 		Driver: driver,
 	}
@@ -81,9 +81,9 @@ func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 }
 
 // asks reports whether the effect brings knowledge that the same tick goes on with.
-func asks(do lifecycle.Do) bool {
+func asks(do lifecycle.Action) bool {
 	switch do {
-	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.Find, lifecycle.FindGUID, lifecycle.AskJob, lifecycle.Locate:
+	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.FindByName, lifecycle.FindByGUID, lifecycle.AskJob, lifecycle.FindOrg:
 		return true
 	default:
 		return false
@@ -110,14 +110,14 @@ func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d life
 		rec = stored
 	}
 	switch d.Effect.Do {
-	case lifecycle.Post, lifecycle.Patch, lifecycle.Remove, lifecycle.RemoveLeftover:
+	case lifecycle.SendCreate, lifecycle.SendUpdate, lifecycle.SendDelete, lifecycle.SendDeleteLeftover:
 		return b.send(ctx, rec, t, d.Effect)
 	case lifecycle.Unbind:
 		b.unbindAll(ctx, rec, d.Effect.Bindings)
 	default:
 	}
-	if d.Ended != nil {
-		b.ended(ctx, rec, *d.Ended)
+	if d.Result != nil {
+		b.ended(ctx, rec, *d.Result)
 		return Step{Done: true}, nil
 	}
 	return Step{Wait: t.Wait}, nil
@@ -127,11 +127,11 @@ func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d life
 // not kept, and what an update led to is in force once it succeeded.
 func settle(rec Record, d lifecycle.Decision) Record {
 	rec.Lifecycle = d.Record
-	if d.Settled {
+	if d.ForgetParameters {
 		rec.Parameters = nil
 	}
-	if d.Ended != nil && rec.Target != nil {
-		if d.Ended.Succeeded && d.Ended.Verb == lifecycle.Update {
+	if d.Result != nil && rec.Target != nil {
+		if d.Result.Succeeded && d.Result.Verb == lifecycle.Update {
 			rec.Attributes = *rec.Target
 		}
 		rec.Target = nil
@@ -143,7 +143,7 @@ func settle(rec Record, d lifecycle.Decision) Record {
 // backing broker told of it, and the plan and version that Cloud Foundry shows, whatever
 // was asked for. A failed or cancelled update may have taken effect (protocol.md 5).
 func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision, look *Look) Record {
-	if d.Ended == nil || rec.Lifecycle.State == lifecycle.Gone || look == nil {
+	if d.Result == nil || rec.Lifecycle.State == lifecycle.Gone || look == nil {
 		return rec
 	}
 	for _, row := range look.Rows {
@@ -189,7 +189,7 @@ func (b *Broker) ended(ctx context.Context, rec Record, f lifecycle.Finished) {
 // level: what a platform or a backing broker causes is a healthy day's work; an
 // operation past its deadline is for the operator.
 func (b *Broker) level(rec Record, f lifecycle.Finished) slog.Level {
-	if !f.Succeeded && !f.Ended.Before(rec.Lifecycle.Operation.Deadline) {
+	if !f.Succeeded && !f.EndedAt.Before(rec.Lifecycle.Operation.Deadline) {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
@@ -203,8 +203,8 @@ func retryIn(err error) time.Duration {
 	return 0
 }
 
-// whyBlind is what users are told of what a tick could not learn.
-func whyBlind(do lifecycle.Do, err error) string {
+// noAnswerReason is what users are told when a tick did not get what it asked for.
+func noAnswerReason(do lifecycle.Action, err error) string {
 	if do == lifecycle.ReadInstance || do == lifecycle.ListBindings {
 		return "The broker cannot reach its store at the moment. It goes on trying."
 	}
@@ -234,7 +234,7 @@ func (b *Broker) unreachable(ctx context.Context, rec Record, e lifecycle.Effect
 		text = "the configuration names another Cloud Foundry or org; the operation waits"
 	}
 	b.Logger.LogAttrs(ctx, level, text, keyAttrs(rec.Key,
-		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", string(e.Do)), slog.String("error", err.Error()))...)
+		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", stepName(e.Do)), slog.String("error", err.Error()))...)
 }
 
 // remaining is the time left for a call since its intent was written: none outlives

@@ -51,7 +51,7 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 	if err != nil {
 		return err
 	}
-	if l := rec.Lifecycle; !l.State.Busy() && !l.Owns(row.GUID) && !l.Knows(row.Operation) {
+	if l := rec.Lifecycle; !l.State.Busy() && !l.OwnsRow(row.GUID) && !l.KnowsOperation(row.Operation) {
 		a.Unknown++
 		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks of an operation that the record does not know", row)
 		return nil

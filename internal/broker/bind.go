@@ -129,7 +129,7 @@ func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, erro
 	p.instance = instance
 	p.incomplete = p.q.AcceptsIncomplete && p.retrievable()
 	return lifecycle.Request{
-		Method: lifecycle.PUT, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.incomplete, Instance: view(instance),
+		Verb: lifecycle.Create, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.incomplete, Instance: view(instance),
 	}, nil
 }
 
@@ -149,7 +149,7 @@ func (p *bind) instancePlan() (Plan, bool) {
 
 // check looks at what only a new binding needs, the catalog first.
 func (p *bind) check(_ Record, d lifecycle.Decision) error {
-	if !d.Claimed || !p.instance.Lifecycle.State.Living() {
+	if !d.NeedsClaim || !p.instance.Lifecycle.State.Living() {
 		return nil
 	}
 	if err := p.checkPlan(); err != nil {

@@ -130,10 +130,9 @@ func (b *Broker) decide(ctx context.Context, c *change, rec Record, first *lifec
 	if err != nil {
 		return lifecycle.Decision{}, err
 	}
-	q.First, q.MayNotClaim = first, c.spent
-	q.Claim = lifecycle.Claim{ID: c.id, Now: b.Now(), TombstoneTTL: b.TombstoneTTL}
-	q.Claim.Deadline = q.Claim.Now.Add(b.Deadline)
-	q.Claim.Due = q.Claim.Now.Add(b.dueAfter(q))
+	q.FirstRead, q.MayNotClaim = first, c.spent
+	q.Now, q.TombstoneTTL = b.Now(), b.TombstoneTTL
+	q.NewOperation = lifecycle.NewOperation{ID: c.id, Deadline: q.Now.Add(b.Deadline), Due: q.Now.Add(b.dueAfter(q))}
 	d, err := lifecycle.Next(rec.Lifecycle, q)
 	if err != nil {
 		return d, err
@@ -169,8 +168,8 @@ func (b *Broker) claim(ctx context.Context, c *change, rec Record, d lifecycle.D
 	if !won && d.Outcome == lifecycle.Accepted && owns(stored, c.id) {
 		won = true // the write was made, only its answer was lost
 	}
-	if won && d.Ended != nil {
-		b.ended(ctx, rec, *d.Ended) // a running operation was cancelled
+	if won && d.Result != nil {
+		b.ended(ctx, rec, *d.Result) // a running operation was cancelled
 	}
 	return stored, won, nil
 }

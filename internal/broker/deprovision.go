@@ -20,7 +20,7 @@ func (b *Broker) Deprovision(ctx context.Context, q DeleteRequest) (Result, erro
 	rec, d, err := b.run(ctx, &change{
 		key: Key{Client: q.Client, InstanceID: q.InstanceID}, id: id,
 		request: func(context.Context, Record) (lifecycle.Request, error) {
-			return lifecycle.Request{Method: lifecycle.DELETE, AcceptsIncomplete: q.AcceptsIncomplete}, nil
+			return lifecycle.Request{Verb: lifecycle.Delete, AcceptsIncomplete: q.AcceptsIncomplete}, nil
 		},
 		check: func(Record, lifecycle.Decision) error { return nil },
 		apply: func(rec *Record) error { b.cancel(ctx, rec, q.Call); return nil },

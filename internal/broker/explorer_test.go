@@ -150,7 +150,7 @@ func (e *explorer) endJob() {
 	job, end := running[e.rng.IntN(len(running))], brokertest.End{}
 	if n := e.rng.IntN(10); n < 3 && e.fails > 0 {
 		e.fails--
-		end = brokertest.End{Fail: true, BrokersWord: n < 2, Description: "the job failed"}
+		end = brokertest.End{Fail: true, FromBackingBroker: n < 2, Description: "the job failed"}
 	}
 	e.Trace = append(e.Trace, fmt.Sprintf("%s ends, failed: %v", job, end.Fail))
 	e.Cloud.Finish(job, end)

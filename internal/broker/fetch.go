@@ -91,7 +91,7 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 }
 
 func fetchable(binding, instance Record) bool {
-	return lifecycle.Effective(binding.Lifecycle, view(instance)) == lifecycle.Ready
+	return lifecycle.EffectiveState(binding.Lifecycle, view(instance)) == lifecycle.Ready
 }
 
 // fetchError: a key that vanished is not found, one that cannot be read now is for

@@ -163,7 +163,7 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 		end  brokertest.End
 		want broker.Code
 	}{
-		"BIND-19 for want of an app": {brokertest.End{Fail: true, BrokersWord: true, Code: osb.RequiresApp}, broker.CodeRequiresApp},
+		"BIND-19 for want of an app": {brokertest.End{Fail: true, FromBackingBroker: true, Code: osb.RequiresApp}, broker.CodeRequiresApp},
 		"Decided 6 with a sentence":  {brokertest.Rejected("out of users"), broker.CodeBackend},
 		"Decided 6 without one":      {brokertest.End{Fail: true}, broker.CodeBackend},
 	} {

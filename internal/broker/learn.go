@@ -31,7 +31,7 @@ func (b *Broker) listBindings(ctx context.Context, rec Record, t *lifecycle.Tick
 		l := r.Lifecycle
 		t.Bindings = append(t.Bindings, lifecycle.BindingView{
 			ID: r.Key.BindingID, State: l.State, InstanceCreateOp: l.InstanceCreateOp,
-			OpenPost: l.HasOpen(lifecycle.Create, t.Read), Trouble: unbindTrouble(r),
+			HasOpenCreate: l.HasOpenCall(lifecycle.Create, t.ReadAt), Problem: unbindTrouble(r),
 		})
 	}
 	return nil
@@ -57,7 +57,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.lookTimeout)
 	defer cancel()
-	if e.Do == lifecycle.Locate {
+	if e.Do == lifecycle.FindOrg {
 		place, err := backend.Place(ctx)
 		t.Place = inRecord(place, backend, rec)
 		return misplaced(rec, *t.Place, err)
@@ -68,7 +68,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 			return err
 		}
 		if err != nil {
-			t.Wait, t.Trouble = b.stayAway(rec, t.Wait, retryIn(err)), userText(err)
+			t.Wait, t.NoAnswerReason = b.stayAway(rec, t.Wait, retryIn(err)), userText(err)
 		}
 		t.Job = &job
 		return nil
@@ -111,7 +111,7 @@ func offering(rec Record, t *lifecycle.Tick) string {
 
 func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect) (Look, error) {
 	switch {
-	case e.Do == lifecycle.FindGUID:
+	case e.Do == lifecycle.FindByGUID:
 		return backend.FindInstance(ctx, e.GUID)
 	case rec.Key.BindingID != "":
 		return backend.FindKeys(ctx, e.GUID, rec.Key.BindingID, e.GUIDs...)

@@ -55,10 +55,10 @@ func failedPoll(rec Record, f lifecycle.Finished) Poll {
 		return p
 	}
 	no := false
-	if f.Unusable {
+	if f.InstanceUnusable {
 		p.InstanceUsable = &no
 	}
-	if f.NotRepeatable {
+	if f.UpdateNotRepeatable {
 		p.UpdateRepeatable = &no
 	}
 	return p

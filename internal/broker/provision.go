@@ -59,14 +59,14 @@ func (b *Broker) newProvision(ctx context.Context, q ProvisionRequest) (*provisi
 
 func (p *provision) request(_ context.Context, rec Record) (lifecycle.Request, error) {
 	return lifecycle.Request{
-		Method: lifecycle.PUT, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.q.AcceptsIncomplete,
+		Verb: lifecycle.Create, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.q.AcceptsIncomplete,
 	}, nil
 }
 
 // check looks at what only a new instance needs: what exists goes on with a plan
 // that has left the catalog.
 func (p *provision) check(_ Record, d lifecycle.Decision) error {
-	if !d.Claimed {
+	if !d.NeedsClaim {
 		return nil
 	}
 	plan, err := p.b.plan(p.ctx, p.q.Client, p.q.Body.ServiceID, p.q.Body.PlanID)

@@ -39,7 +39,7 @@ func refusal(rec Record, o lifecycle.Outcome) error {
 		return refuse(CodeConcurrency, "Another operation on this %s is in progress. Wait until it has ended and send the request again.", what)
 	case lifecycle.Superseded:
 		return superseded(what)
-	case lifecycle.Forbidden:
+	case lifecycle.NotUpdatable:
 		return refuse(CodeUnprocessable, "The %s cannot be changed, because its last operation failed: %s Delete it and create it again.", what, lastFailure(rec))
 	case lifecycle.AsyncRequired:
 		return refuse(CodeAsyncRequired, "Send the request again with accepts_incomplete=true.")

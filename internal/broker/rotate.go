@@ -25,7 +25,7 @@ func (p *bind) inherit(claims bool) error {
 	if err != nil {
 		return err
 	}
-	if key == p.key || lifecycle.Effective(old.Lifecycle, view(p.instance)) != lifecycle.Ready {
+	if key == p.key || lifecycle.EffectiveState(old.Lifecycle, view(p.instance)) != lifecycle.Ready {
 		return refuse(CodeBadRequest, "predecessor_binding_id: this service instance has no such binding that is ready. Send the id of one that is, or create a binding without a predecessor.")
 	}
 	if p.parameters != nil || !bequeaths(old) {

@@ -46,31 +46,31 @@ func safeguards() []safeguard {
 		{name: "no claim after a lost write with another seq or life", test: givenUp, without: [][]mutation{
 			one("lifecycle/request.go", "(d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r)", "false && q.overtaken(r)")}},
 		{name: "410 moves life", test: goneMovesLife, without: [][]mutation{
-			one("lifecycle/request.go", "d.Record, d.Write = bury(r, q.Claim), true", "_ = bury")}},
+			one("lifecycle/request.go", "d.Record, d.Write = bury(r, q), true", "_ = bury")}},
 		{name: "410 conditionally", test: gone410Conditional, without: unconditional("broker/change.go", "stored, won, lost, err := b.write", "next")},
 		{name: "conditional write before POST with the open call in it", test: callBeforePost, without: unwritten()},
 		{name: "open call before PATCH", test: callBeforePatch, without: unwritten()},
 		{name: "open calls survive the cancel and delete waits for open POSTs", test: callsSurviveCancel, without: [][]mutation{
 			one("lifecycle/claim.go", "n.ExpiresAt = time.Time{}", "n.ExpiresAt, n.OpenCalls = time.Time{}, nil"),
-			one("lifecycle/delete.go", "len(rows.ours) == 0 && r.HasOpen(Create, t.Read)", "false"),
-			one("lifecycle/bind.go", "case r.HasOpen(Create, t.Read) && !Orphaned(r, *t.Instance):", "case false:")}},
+			one("lifecycle/delete.go", "len(rows.ours) == 0 && r.HasOpenCall(Create, t.ReadAt)", "false"),
+			one("lifecycle/bind.go", "case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance):", "case false:")}},
 		{name: "wait is H", test: waitIsSettleAfter, without: [][]mutation{
 			one("lifecycle/tick.go", "Until: t.Now.Add(t.SettleAfter)", "Until: t.Now.Add(time.Minute)")}},
 		{name: "senders bounded", test: sendersAreBounded, without: [][]mutation{
 			one("broker/send.go", "left := b.remaining(t.Now)", "left := b.CallTimeout")}},
 		{name: "entries judged before the look-up", test: judgedBeforeLook, without: [][]mutation{
-			one("lifecycle/delete.go", "r.HasOpen(Create, t.Read)", "r.HasOpen(Create, t.Now)")}},
+			one("lifecycle/delete.go", "r.HasOpenCall(Create, t.ReadAt)", "r.HasOpenCall(Create, t.Now)")}},
 		{name: "failed create waits for open calls", test: failedWaits, without: [][]mutation{
-			one("lifecycle/create.go", ` || r.HasOpen("", t.Read)`, "")}},
+			one("lifecycle/create.go", ` || r.HasOpenCall("", t.ReadAt)`, "")}},
 		{name: "failed update waits for open calls", test: callBeforePatch, without: [][]mutation{
-			one("lifecycle/tick.go", `if r.HasOpen("", t.Read) {`, "if false {")}},
+			one("lifecycle/tick.go", `if r.HasOpenCall("", t.ReadAt) {`, "if false {")}},
 		{name: "next update waits for foreign open calls", test: nextUpdateWaits, without: [][]mutation{
 			one("lifecycle/update.go", "case foreignCall(r, t):", "case false:")}},
 		{name: "adoption by operation mark", test: adoptionByMark, options: hasty, without: [][]mutation{
 			one("lifecycle/create.go", "case row.Marked && row.Operation == r.Operation.ID:", "case row.Marked && row.Seq <= r.Operation.Seq:")}},
 		{name: "conditional write before DELETE and known operations", test: resumedDelete, without: [][]mutation{{
-			{"lifecycle/tick.go", "Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove,", "Write: false, Outcome: Ongoing, Effect: Effect{Do: Remove,"},
-			{"lifecycle/delete.go", "row.Marked && r.Knows(row.Operation)", "row.Marked"}}}},
+			{"lifecycle/tick.go", "Write: true, Outcome: Ongoing, Effect: Effect{Do: SendDelete,", "Write: false, Outcome: Ongoing, Effect: Effect{Do: SendDelete,"},
+			{"lifecycle/delete.go", "row.Marked && r.KnowsOperation(row.Operation)", "row.Marked"}}}},
 		{name: "DELETE by the guid of the look-up", test: deleteByGUID, without: [][]mutation{
 			one("broker/send.go", "return backend.DeleteInstance(ctx, e.GUID)", "look, _ := backend.FindInstances(ctx, rec.Key.InstanceID)\n"+
 				"for _, row := range look.Rows {\ne.GUID = row.GUID\n}\nreturn backend.DeleteInstance(ctx, e.GUID)")}},
@@ -80,7 +80,7 @@ func safeguards() []safeguard {
 		{name: "delete failed only by the own job", test: deleteFailedByOwnJob, without: [][]mutation{
 			one("lifecycle/delete.go", "return removeNext(r, t, rows[0].GUID)",
 				"if rows[0].Last.Verb == Delete && rows[0].Last.State == LastFailed {\nreturn fail(r, t, \"\", \"\")\n}\nreturn removeNext(r, t, rows[0].GUID)"),
-			one("lifecycle/delete.go", " && t.Job.BrokersWord", "")}},
+			one("lifecycle/delete.go", " && t.Job.FromBackingBroker", "")}},
 		{name: "binding tied to incarnation and guid", test: bindOfFormerLife, without: [][]mutation{{
 			{"lifecycle/request.go", " || instance.CreateOp != binding.InstanceCreateOp", ""},
 			{"lifecycle/bind.go", "if r.InstanceGUID == \"\" {\n\t\tif", "{\n\t\tif"}}}},
@@ -89,7 +89,7 @@ func safeguards() []safeguard {
 		{name: "bindings first then the instance", test: bindingsFirst, without: [][]mutation{
 			one("lifecycle/delete.go", "bindingsFirst(r, t, len(rows.ours) == 0); wait {", "bindingsFirst(r, t, len(rows.ours) == 0); wait && false {")}},
 		{name: "failed unbinds without open POST", test: failedUnbindWithPost, options: hasty, without: [][]mutation{
-			one("lifecycle/delete.go", "waiting = waiting || b.OpenPost", "_ = b.OpenPost")}},
+			one("lifecycle/delete.go", "waiting = waiting || b.HasOpenCreate", "_ = b.HasOpenCreate")}},
 		{name: "unmarked rows are not ours", test: strangersStay, without: [][]mutation{
 			one("lifecycle/delete.go", "default: // safeguard: unmarked rows are not ours", "default:\no.ours = append(o.ours, row)")}},
 		{name: "refused waits for open calls", test: refusedWaits, without: [][]mutation{
@@ -102,7 +102,7 @@ func safeguards() []safeguard {
 		{name: "tombstone outlives requests", test: tombstoneOutlives, without: [][]mutation{
 			one("lifecycle/tick.go", "d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL)", "d.Record.ExpiresAt = t.Now.Add(time.Second)")}},
 		{name: "predecessor's incarnation compared", test: rotationOverLives, without: [][]mutation{
-			one("broker/rotate.go", "lifecycle.Effective(old.Lifecycle, view(p.instance)) != lifecycle.Ready", "old.Lifecycle.State != lifecycle.Ready")}},
+			one("broker/rotate.go", "lifecycle.EffectiveState(old.Lifecycle, view(p.instance)) != lifecycle.Ready", "old.Lifecycle.State != lifecycle.Ready")}},
 		// Not lines of their own, but of the same kind: the first read of a request
 		// that was held, and a tick that goes on after its delete has ended.
 		{name: "no claim after a hold with another life", test: heldBindGivenUp, without: [][]mutation{

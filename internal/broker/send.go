@@ -41,13 +41,13 @@ func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answ
 	}
 	isKey := rec.Key.BindingID != ""
 	switch {
-	case e.Do == lifecycle.Post && isKey:
+	case e.Do == lifecycle.SendCreate && isKey:
 		return backend.CreateKey(ctx, keyCall(rec))
-	case e.Do == lifecycle.Post:
+	case e.Do == lifecycle.SendCreate:
 		c := b.instanceCall(ctx, rec, rec.Attributes)
 		answer, err := backend.CreateInstance(ctx, c)
 		return b.reread(ctx, rec, rec.Attributes, c.PlanGUID, answer), err
-	case e.Do == lifecycle.Patch:
+	case e.Do == lifecycle.SendUpdate:
 		c := b.patchCall(ctx, rec)
 		answer, err := backend.UpdateInstance(ctx, e.GUID, c)
 		return b.reread(ctx, rec, aimed(rec), c.PlanGUID, answer), err
@@ -148,8 +148,8 @@ func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	replied := lifecycle.Replied{
-		Operation: t.Operation, Do: e.Do, Call: e.Call, GUID: e.GUID,
-		Own: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait, Pace: t.Pace,
+		Operation: t.Operation, Do: e.Do, CallNumber: e.CallNumber, GUID: e.GUID,
+		SameRevision: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait, Pace: t.Pace,
 	}
 	for range attempts {
 		d, err := lifecycle.Next(rec.Lifecycle, replied)
@@ -160,7 +160,7 @@ func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 		if won || err != nil {
 			return or(d.Wait, t.Wait), err
 		}
-		rec, replied.Own = stored, false
+		rec, replied.SameRevision = stored, false
 	}
 	return t.Wait, nil
 }
@@ -212,9 +212,25 @@ func onBehalf(instance Record) Call {
 	}
 }
 
+// stepName is how log lines name an effect: a call by its HTTP method.
+func stepName(do lifecycle.Action) string {
+	switch do {
+	case lifecycle.SendCreate:
+		return "POST"
+	case lifecycle.SendUpdate:
+		return "PATCH"
+	case lifecycle.SendDelete:
+		return "DELETE"
+	case lifecycle.SendDeleteLeftover:
+		return "DELETE leftover"
+	default:
+		return string(do)
+	}
+}
+
 func (b *Broker) logCall(ctx context.Context, rec Record, e lifecycle.Effect, a Answer, err error) {
 	attrs := keyAttrs(rec.Key,
-		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", string(e.Do)),
+		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", stepName(e.Do)),
 		slog.String("reply", string(a.Reply)), slog.String("job", a.Job))
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))

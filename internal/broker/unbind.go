@@ -40,7 +40,7 @@ func (b *Broker) unbinding(key Key, id string, c Call, check func(lifecycle.Deci
 		key: key, id: id,
 		request: func(ctx context.Context, _ Record) (lifecycle.Request, error) {
 			instance, err := b.instanceView(ctx, key)
-			return lifecycle.Request{Method: lifecycle.DELETE, AcceptsIncomplete: c.AcceptsIncomplete, Instance: instance}, err
+			return lifecycle.Request{Verb: lifecycle.Delete, AcceptsIncomplete: c.AcceptsIncomplete, Instance: instance}, err
 		},
 		check: func(_ Record, d lifecycle.Decision) error { return check(d) },
 		apply: func(rec *Record) error {

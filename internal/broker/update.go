@@ -50,10 +50,10 @@ func (u *update) request(_ context.Context, rec Record) (lifecycle.Request, erro
 		return lifecycle.Request{}, err
 	}
 	return lifecycle.Request{
-		Method:            lifecycle.PATCH,
+		Verb:              lifecycle.Update,
 		SameAttributes:    rec.Target != nil && u.leadsTo(*rec.Target, rec.Attributes),
 		NoEffect:          u.leadsTo(rec.Attributes, rec.Attributes),
-		Empty:             u.empty(rec),
+		NamesNothing:      u.empty(rec),
 		AcceptsIncomplete: u.q.AcceptsIncomplete,
 	}, nil
 }
@@ -163,7 +163,7 @@ func (u *update) check(rec Record, d lifecycle.Decision) error {
 // instance has. A PATCH that changes nothing is left alone: a catalog that moved on must
 // not turn a duplicate into a conflict.
 func (u *update) checkMaintenance(rec Record, d lifecycle.Decision) error {
-	if !d.Claimed && u.leadsTo(rec.Attributes, rec.Attributes) {
+	if !d.NeedsClaim && u.leadsTo(rec.Attributes, rec.Attributes) {
 		return nil
 	}
 	return checkMaintenance(u.q.Body.MaintenanceInfo, u.plan)

@@ -154,7 +154,7 @@ func TestABrokersWordEndsADelete(t *testing.T) {
 	t.Parallel()
 	r, m := newGrudgingRig(t, quick())
 	r.ready()
-	m.remove = &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "It is in use.", BrokersWord: true}
+	m.remove = &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "It is in use.", FromBackingBroker: true}
 	op := r.accepted(r.remove())
 	for !r.step(op).Done && m.removals < 100 {
 		r.Advance(time.Minute)

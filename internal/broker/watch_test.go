@@ -99,7 +99,7 @@ func (e *explorer) judgeGone(r broker.Record) {
 			e.violated("law 7: %v is reported gone while %s is there", r.Key, l.GUID)
 		}
 	}
-	if r.Key.BindingID == "" && r.Lifecycle.HasOpen(lifecycle.Create, e.Now()) {
+	if r.Key.BindingID == "" && r.Lifecycle.HasOpenCall(lifecycle.Create, e.Now()) {
 		e.violated("law 7: %v is reported gone while a POST is on its way", r.Key)
 	}
 }
@@ -201,7 +201,7 @@ func (e *explorer) judgeRest() {
 		return
 	}
 	view := lifecycle.InstanceView{State: instance.Lifecycle.State, CreateOp: instance.Lifecycle.CreateOp.ID}
-	e.judgeRows(binding, lifecycle.Effective(binding.Lifecycle, view), e.rowsOf(binding))
+	e.judgeRows(binding, lifecycle.EffectiveState(binding.Lifecycle, view), e.rowsOf(binding))
 }
 
 func (e *explorer) judgeRows(r broker.Record, state lifecycle.State, rows []brokertest.Left) {

@@ -41,7 +41,7 @@ type quoting struct{ broker.Backend }
 
 func refusal() (broker.Answer, error) {
 	return broker.Answer{
-		Reply: lifecycle.ReplyRefused, BrokersWord: true, Description: "the password " + marked + " is too weak",
+		Reply: lifecycle.ReplyRefused, FromBackingBroker: true, Description: "the password " + marked + " is too weak",
 	}, errors.New("422")
 }
 

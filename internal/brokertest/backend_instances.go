@@ -181,7 +181,7 @@ func rejectedCreateFails(t *testing.T, h BackendHarness) {
 		if sight.State.Ended() {
 			t.Errorf("job = %+v; want it to go on for ever", sight)
 		}
-	case sight.State != lifecycle.JobFailed || !sight.BrokersWord || sight.Description == "" || row.Last.Description == "":
+	case sight.State != lifecycle.JobFailed || !sight.FromBackingBroker || sight.Description == "" || row.Last.Description == "":
 		t.Errorf("job = %+v, row = %+v; want it failed on the broker's word, with a description", sight, row)
 	}
 	if row.Last.Verb != lifecycle.Create || row.Last.State != lifecycle.LastFailed {

@@ -79,7 +79,7 @@ func plannedCreate(plan string) End {
 
 func plannedKey(plan string) End {
 	if plan == PlanAppOnly {
-		return End{Fail: true, BrokersWord: true, Code: osb.RequiresApp, Description: "an application is needed"}
+		return End{Fail: true, FromBackingBroker: true, Code: osb.RequiresApp, Description: "an application is needed"}
 	}
 	return End{}
 }

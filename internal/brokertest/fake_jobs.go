@@ -14,15 +14,15 @@ import (
 type End struct {
 	Fail        bool
 	Description string
-	// Code is an OSB error word; BrokersWord says that the failure is the backing
+	// Code is an OSB error word; FromBackingBroker says that the failure is the backing
 	// broker's own.
-	Code        string
-	BrokersWord bool
+	Code              string
+	FromBackingBroker bool
 }
 
 // Rejected is the end of a job that the backing broker refuses.
 func Rejected(description string) End {
-	return End{Fail: true, BrokersWord: true, Description: description}
+	return End{Fail: true, FromBackingBroker: true, Description: description}
 }
 
 type fakeJob struct {
@@ -63,7 +63,7 @@ func (c *FakeCloud) end(j *fakeJob, e End) {
 	}
 	j.sight = broker.JobStatus{State: lifecycle.JobComplete}
 	if e.Fail {
-		j.sight = broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: e.BrokersWord, Description: e.Description, Code: e.Code}
+		j.sight = broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: e.FromBackingBroker, Description: e.Description, Code: e.Code}
 	}
 }
 

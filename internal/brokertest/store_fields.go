@@ -107,13 +107,13 @@ func fullLifecycle(key broker.Key) lifecycle.Record {
 		CreateOp:  lifecycle.Reference{ID: "create-abc", Seq: 1<<53 - 7},
 		CFGUID:    "cf-guid",
 		OpenCalls: []lifecycle.OpenCall{
-			{N: 1, Seq: 8, Verb: lifecycle.Create, Until: storeEpoch.Add(time.Hour)},
-			{N: 2, Seq: 9, Verb: lifecycle.Update, Until: storeEpoch.In(zone)},
+			{Number: 1, Seq: 8, Verb: lifecycle.Create, Until: storeEpoch.Add(time.Hour)},
+			{Number: 2, Seq: 9, Verb: lifecycle.Update, Until: storeEpoch.In(zone)},
 		},
 		LastCall: 2,
 		Finished: []lifecycle.Finished{
-			{ID: "create-abc", Verb: lifecycle.Create, Succeeded: true, Description: "done \"<&>\" ✓", Code: "OK", Ended: storeEpoch.Add(-time.Nanosecond)},
-			{ID: "update-abc", Verb: lifecycle.Update, Succeeded: true, Description: "d", Code: "c", Ended: time.Date(1970, 1, 1, 0, 0, 0, 1, time.UTC)},
+			{ID: "create-abc", Verb: lifecycle.Create, Succeeded: true, Description: "done \"<&>\" ✓", Code: "OK", EndedAt: storeEpoch.Add(-time.Nanosecond)},
+			{ID: "update-abc", Verb: lifecycle.Update, Succeeded: true, Description: "d", Code: "c", EndedAt: time.Date(1970, 1, 1, 0, 0, 0, 1, time.UTC)},
 		},
 		InstanceCreateOp: "create-i",
 		InstanceGUID:     "instance-guid",
@@ -125,7 +125,7 @@ func fullOperation() lifecycle.Operation {
 	return lifecycle.Operation{
 		ID: "update-xyz", Seq: 1<<53 + 1, Verb: lifecycle.Update,
 		Started: storeEpoch, Deadline: storeEpoch.Add(7 * 24 * time.Hour),
-		Held: true, Fresh: true, Job: "job", JobGUID: "job-guid",
+		Held: true, IDWasFree: true, Job: "job", JobGUID: "job-guid",
 		Calls: 4, Answered: 3, FinalRefusal: "no such thing", Code: "Word",
 		Cleanup:  lifecycle.Cleanup{GUID: "leftover-guid", Job: "leftover-job"},
 		Lease:    lifecycle.Lease{Holder: "driver", Until: storeEpoch.Add(time.Minute)},

@@ -105,7 +105,7 @@ func scribble(r broker.Record) {
 	clear(r.Context)
 	r.Target.PlanID = "scribbled"
 	r.Lifecycle.Finished[0].ID = "scribbled"
-	r.Lifecycle.OpenCalls[0].N = -1
+	r.Lifecycle.OpenCalls[0].Number = -1
 }
 
 func bareRecord(t *testing.T, s *storeRoom) {

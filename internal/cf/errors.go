@@ -151,10 +151,10 @@ func (b *Backend) refused(err error, noun string) broker.Answer {
 	a.RetryAfter = e.RetryAfter
 	switch r.reply {
 	case lifecycle.ReplyRefused, lifecycle.ReplyTaken:
-		a.Code, a.StalePlan, a.BrokersWord = string(r.code), r.stale, e.brokersWord
+		a.Code, a.StalePlan, a.FromBackingBroker = string(r.code), r.stale, e.brokersWord
 		a.Description = e.explained("Cloud Foundry refused " + noun + ": ")
 	case lifecycle.ReplyBusy:
-		a.BrokersWord = e.brokersWord
+		a.FromBackingBroker = e.brokersWord
 		a.Description = e.explained("Cloud Foundry refused " + noun + " for now: ")
 	default:
 	}

@@ -61,7 +61,7 @@ func TestBrokersWordIsSaidOnce(t *testing.T) {
 	b := s.backend(t, nil)
 	b.tongue.learn(classic)
 	job, err := b.Job(t.Context(), "j")
-	if err != nil || job.Description != "no room" || !job.BrokersWord {
+	if err != nil || job.Description != "no room" || !job.FromBackingBroker {
 		t.Errorf("job %+v, %v; want the broker's word alone", job, err)
 	}
 	look, err := b.FindInstance(t.Context(), "g")
@@ -69,7 +69,7 @@ func TestBrokersWordIsSaidOnce(t *testing.T) {
 		t.Errorf("row %+v, %v; want the broker's word alone", look, err)
 	}
 	answer, _ := b.UpdateInstance(t.Context(), "g", testCall())
-	if !answer.BrokersWord || answer.Reply != lifecycle.ReplyRefused || !strings.HasSuffix(answer.Description, ": no room") {
+	if !answer.FromBackingBroker || answer.Reply != lifecycle.ReplyRefused || !strings.HasSuffix(answer.Description, ": no room") {
 		t.Errorf("answer %+v; want a refusal on the broker's word", answer)
 	}
 }

@@ -90,11 +90,11 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error
 
 func (b *Backend) failedJob(job jobRow) broker.JobStatus {
 	failures := job.Errors.value
-	sight := broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: len(failures) > 0}
+	sight := broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: len(failures) > 0}
 	var texts []string
 	for _, e := range failures {
 		f := readFailure(e)
-		sight.BrokersWord = sight.BrokersWord && f.brokersWord
+		sight.FromBackingBroker = sight.FromBackingBroker && f.brokersWord
 		if f.code != "" {
 			sight.Code = string(f.code)
 		}

@@ -26,22 +26,22 @@ func brokersFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"the broker rejects a create": {
 			cfError(10009, unable, "provision could not be completed: Service broker error: no quota at https://b.example.org/x"),
-			broker.JobStatus{BrokersWord: true, Description: "no quota at [address]"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "no quota at [address]"}},
 		"the broker rejects without a sentence": {
 			cfError(10009, unable, "bind could not be completed: The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"),
-			broker.JobStatus{BrokersWord: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"}},
 		"an asynchronous create fails": {
 			cfError(10009, unable, "create managed could not be completed: Service broker error: disk full"),
-			broker.JobStatus{BrokersWord: true, Description: "disk full"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "disk full"}},
 		"an asynchronous bind fails with a class name": {
 			cfError(10009, unable, "create could not be completed: "+lastOperationClass),
-			broker.JobStatus{BrokersWord: true}},
+			broker.JobStatus{FromBackingBroker: true}},
 		"a delete is rejected, behind the instance's name": {
 			cfError(10009, unable, "delete could not be completed: Service instance a: b: Service broker error: in use"),
-			broker.JobStatus{BrokersWord: true, Description: "in use"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "in use"}},
 		"an unbind is rejected": {
 			cfError(10009, unable, "unbind could not be completed: "+unbindWrapper+"one: Service broker error: in use"),
-			broker.JobStatus{BrokersWord: true, Description: "in use"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "in use"}},
 	}
 }
 
@@ -65,14 +65,14 @@ func otherFailures() map[string]failedJob {
 		"out of time":        {cfError(290006, "CF-JobTimeout", "The job execution has timed out."), broker.JobStatus{Description: "The job execution has timed out."}},
 		"vanished":           {cfError(10010, "CF-ResourceNotFound", "The service instance could not be found: g."), broker.JobStatus{Description: "The service instance could not be found: g."}},
 		"unreachable broker": {cfError(10009, unable, "provision could not be completed: The service broker could not be reached"), broker.JobStatus{Description: "The service broker could not be reached"}},
-		"needs an app":       {cfError(10009, unable, "bind could not be completed: "+requiresApp), broker.JobStatus{BrokersWord: true, Description: requiresApp, Code: "RequiresApp"}},
+		"needs an app":       {cfError(10009, unable, "bind could not be completed: "+requiresApp), broker.JobStatus{FromBackingBroker: true, Description: requiresApp, Code: "RequiresApp"}},
 		"without a reason":   {`{"errors":[]}`, broker.JobStatus{}},
 		"of several not all are the broker's": {
 			`{"errors":[{"code":10009,"title":"x","detail":"delete could not be completed: Service broker error: a"},{"code":10008,"title":"x","detail":"b"}]}`,
 			broker.JobStatus{Description: "a; b"}},
 		"an asynchronous delete fails, in words without a sign": {
 			cfError(10009, unable, "delete could not be completed: Service instance is in use"),
-			broker.JobStatus{BrokersWord: true, Description: "Service instance is in use"}},
+			broker.JobStatus{FromBackingBroker: true, Description: "Service instance is in use"}},
 		"a delete runs out of time behind the instance's name": {
 			cfError(10009, unable, "delete could not be completed: Service instance a: The request to the service broker timed out"),
 			broker.JobStatus{Description: "Service instance a: The request to the service broker timed out"}},

@@ -33,7 +33,7 @@ func createScenarios() map[string]jobScenario {
 		"17_the_broker_refuses": {
 			failedWith(10009, unable, "provision could not be completed: Service broker error: no room at https://b.internal/x"),
 			rowWith(`{"type":"create","state":"failed","description":"Service broker error: no room at https://b.internal/x"}`),
-			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "no room at [address]"},
+			broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: true, Description: "no room at [address]"},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "no room at [address]"}},
 		"18_polling_time_is_over": {
 			failedWith(290006, "CF-JobTimeout", "The job execution has timed out."),
@@ -64,7 +64,7 @@ func changeScenarios() map[string]jobScenario {
 		"29_the_broker_refuses_an_update": {
 			failedWith(10009, unable, "update could not be completed: Service broker error: not today"),
 			rowWith(`{"type":"update","state":"failed","description":"Service broker error: not today"}`),
-			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "not today"},
+			broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: true, Description: "not today"},
 			lifecycle.LastOperation{Verb: lifecycle.Update, State: lifecycle.LastFailed, Description: "not today"}},
 		"30_nothing_shows_after_a_delete": {`{"guid":"j","state":"PROCESSING"}`, rowWith(`{"type":"create","state":"succeeded"}`),
 			broker.JobStatus{State: lifecycle.JobProcessing}, lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}},
@@ -82,12 +82,12 @@ func changeScenarios() map[string]jobScenario {
 		"36_the_broker_refuses_a_delete": {
 			failedWith(10009, unable, "delete could not be completed: Service instance one: Service broker error: in use"),
 			rowWith(`{"type":"delete","state":"failed","description":"Service instance one: Service broker error: in use"}`),
-			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true, Description: "in use"},
+			broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: true, Description: "in use"},
 			lifecycle.LastOperation{Verb: lifecycle.Delete, State: lifecycle.LastFailed, Description: "Service instance one: in use"}},
 		"38_only_the_name_of_a_class": {
 			failedWith(10009, unable, "create could not be completed: "+lastOperationClass),
 			rowWith(`{"type":"create","state":"failed","description":"no more users"}`),
-			broker.JobStatus{State: lifecycle.JobFailed, BrokersWord: true},
+			broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: true},
 			lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastFailed, Description: "no more users"}},
 	}
 }

@@ -127,7 +127,7 @@ func TestBackingBrokersFailures(t *testing.T) {
 			f := fate{t: t, b: b, name: plan, plan: guids["faults/"+plan]}
 			verb, _, _ := strings.Cut(plan, "-")
 			sight, row := f.follow(verb)
-			if sight.State != lifecycle.JobFailed || !sight.BrokersWord {
+			if sight.State != lifecycle.JobFailed || !sight.FromBackingBroker {
 				t.Errorf("job %+v, want it failed on the broker's word", sight)
 			}
 			if sight.Description == "" && row.Last.Description == "" {

@@ -28,7 +28,7 @@ const guid = "0b4ddf28-1a5c-4d2e-9a47-6f1a2b3c4d5e"
 func claimed(key broker.Key) broker.Record {
 	digest := strings.Repeat("d", 43)
 	op := lifecycle.Operation{
-		ID: "create-" + strings.Repeat("x", 26), Seq: 2881736430, Verb: lifecycle.Create, Fresh: true,
+		ID: "create-" + strings.Repeat("x", 26), Seq: 2881736430, Verb: lifecycle.Create, IDWasFree: true,
 		Started: epoch, Deadline: epoch.Add(7 * 24 * time.Hour), Due: epoch.Add(2 * time.Minute),
 	}
 	return broker.Record{
@@ -62,7 +62,7 @@ func done(key broker.Key) broker.Record {
 	r := running(key)
 	l := &r.Lifecycle
 	l.State, l.CFGUID, l.Operation.Lease = lifecycle.Ready, guid, lifecycle.Lease{}
-	l.Finished = []lifecycle.Finished{{ID: l.Operation.ID, Verb: lifecycle.Create, Succeeded: true, Ended: epoch}}
+	l.Finished = []lifecycle.Finished{{ID: l.Operation.ID, Verb: lifecycle.Create, Succeeded: true, EndedAt: epoch}}
 	r.DashboardURL = "https://dashboard.example.org/" + guid
 	return r
 }

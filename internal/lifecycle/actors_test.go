@@ -13,7 +13,7 @@ type plea struct {
 	w          *world
 	a          *actor
 	item       *item
-	method     lc.Method
+	verb       lc.Verb
 	attributes string
 	incomplete bool
 	id         string
@@ -26,13 +26,12 @@ type plea struct {
 }
 
 // ask sends a request. attributes is what a PUT or PATCH wants.
-func (w *world) ask(id string, method lc.Method, attributes string, incomplete bool) {
-	verb := map[lc.Method]string{lc.PUT: "create", lc.PATCH: "update", lc.DELETE: "delete"}[method]
+func (w *world) ask(id string, verb lc.Verb, attributes string, incomplete bool) {
 	p := &plea{
-		w: w, item: w.items[id], method: method, attributes: attributes, incomplete: incomplete, began: w.now,
+		w: w, item: w.items[id], verb: verb, attributes: attributes, incomplete: incomplete, began: w.now,
 		id: fmt.Sprintf("%s-%d", verb, w.number()),
 	}
-	p.a = w.enter(fmt.Sprintf("%s %s %s", method, id, attributes))
+	p.a = w.enter(fmt.Sprintf("%s %s %s", verb, id, attributes))
 	p.a.step = p.read
 }
 
@@ -50,19 +49,20 @@ func (p *plea) read() {
 func (p *plea) decide() {
 	w := p.w
 	q := lc.Request{
-		Method: p.method, AcceptsIncomplete: p.incomplete,
+		Verb: p.verb, AcceptsIncomplete: p.incomplete,
 		SameAttributes: p.attributes == p.item.attributes,
 		NoEffect:       p.attributes == p.item.attributes,
-		Claim:          lc.Claim{ID: p.id, Now: w.now, Deadline: w.now.Add(w.deadline), Due: w.now, TombstoneTTL: keep},
+		Now:            w.now, TombstoneTTL: keep,
+		NewOperation: lc.NewOperation{ID: p.id, Deadline: w.now.Add(w.deadline), Due: w.now},
 	}
-	if p.method == lc.PATCH && p.record.State == lc.Updating {
+	if p.verb == lc.Update && p.record.State == lc.Updating {
 		q.SameAttributes = p.attributes == p.item.target
 	}
 	if p.item.record.Kind == lc.Binding {
 		q.Instance = w.view()
 	}
 	if p.lost {
-		q.First = p.first
+		q.FirstRead = p.first
 	}
 	d, err := w.next(p.record, q)
 	w.law(lawEnds, err == nil, "%s: %v", p.a.name, err)
@@ -91,7 +91,7 @@ func (p *plea) judge(d lc.Decision) {
 		w.law(lawRefusal, d.Write || p.lost, "%s: %s without a write", p.a.name, d.Outcome)
 	default:
 		w.law(lawRefusal, !d.Write && d.Effect.Do == lc.DoNothing && reflect.DeepEqual(d.Record, p.record), "%s: %s left a trace", p.a.name, d.Outcome)
-		w.law(lawGone, p.method != lc.DELETE || !p.incomplete, "%s was refused: %s", p.a.name, d.Outcome)
+		w.law(lawGone, p.verb != lc.Delete || !p.incomplete, "%s was refused: %s", p.a.name, d.Outcome)
 	}
 }
 
@@ -129,17 +129,17 @@ func (p *plea) claimed(before lc.Record) {
 	w := p.w
 	after := p.item.record
 	_, again := w.told[p.id]
-	same := before.Life == p.first.Life && (p.method == lc.DELETE || before.Seq == p.first.Seq)
+	same := before.Life == p.first.Life && (p.verb == lc.Delete || before.Seq == p.first.Seq)
 	w.law(lawClaim, !again && same && after.Seq > before.Seq && after.Operation.ID == p.id,
 		"%s claimed over what it had not read first", p.a.name)
-	w.law(lawClaim, p.method == lc.DELETE || p.gone == p.item.gone, "%s claimed after the id was told to be gone", p.a.name)
+	w.law(lawClaim, p.verb == lc.Delete || p.gone == p.item.gone, "%s claimed after the id was told to be gone", p.a.name)
 	w.told[p.id] = after.Operation.Verb
-	switch p.method {
-	case lc.PUT:
+	switch p.verb {
+	case lc.Create:
 		p.item.attributes = p.attributes
-	case lc.PATCH:
+	case lc.Update:
 		p.item.target = p.attributes
-	case lc.DELETE:
+	case lc.Delete:
 	}
 }
 
@@ -165,7 +165,7 @@ func (k *driver) read() {
 	w := k.w
 	k.record, k.revision = k.item.record, k.item.revision
 	k.tick = lc.Tick{
-		Operation: k.operation, Read: w.now, SettleAfter: settleAfter, TombstoneTTL: keep,
+		Operation: k.operation, ReadAt: w.now, SettleAfter: settleAfter, TombstoneTTL: keep,
 		Wait: time.Minute, Pace: defaultPace(), Driver: "workflow", LeaseUntil: w.now.Add(callTime),
 	}
 	if w.leases {
@@ -191,8 +191,8 @@ func (k *driver) decide() {
 	}
 }
 
-func asks(do lc.Do) bool {
-	return do == lc.ReadInstance || do == lc.ListBindings || do == lc.Find || do == lc.FindGUID || do == lc.AskJob || do == lc.Locate
+func asks(do lc.Action) bool {
+	return do == lc.ReadInstance || do == lc.ListBindings || do == lc.FindByName || do == lc.FindByGUID || do == lc.AskJob || do == lc.FindOrg
 }
 
 func (k *driver) learn(e lc.Effect) {
@@ -208,13 +208,13 @@ func (k *driver) learn(e lc.Effect) {
 		v := w.view()
 		k.tick.Instance = &v
 	case lc.ListBindings:
-		k.tick.BindingsKnown, k.tick.Bindings = true, w.bindingViews(k.tick.Read)
-	case lc.Locate:
+		k.tick.BindingsKnown, k.tick.Bindings = true, w.bindingViews(k.tick.ReadAt)
+	case lc.FindOrg:
 		k.tick.Place = &lc.Place{}
 	case lc.AskJob:
 		sight := w.cloud.job(e.Job)
 		k.tick.Job = &sight
-	case lc.FindGUID:
+	case lc.FindByGUID:
 		l := w.cloud.lookGUID(e.GUID)
 		k.tick.Look = &l
 	default:
@@ -230,7 +230,7 @@ func (w *world) bindingViews(read time.Time) []lc.BindingView {
 		return nil
 	}
 	r := b.record
-	return []lc.BindingView{{ID: "binding", State: r.State, InstanceCreateOp: r.InstanceCreateOp, OpenPost: r.HasOpen(lc.Create, read)}}
+	return []lc.BindingView{{ID: "binding", State: r.State, InstanceCreateOp: r.InstanceCreateOp, HasOpenCreate: r.HasOpenCall(lc.Create, read)}}
 }
 
 func (k *driver) write(d lc.Decision) {
@@ -240,11 +240,11 @@ func (k *driver) write(d lc.Decision) {
 	}
 	k.record, k.revision = d.Record, k.revision+1
 	switch d.Effect.Do {
-	case lc.Post, lc.Patch, lc.Remove, lc.RemoveLeftover:
+	case lc.SendCreate, lc.SendUpdate, lc.SendDelete, lc.SendDeleteLeftover:
 		intent := k.tick.Now
 		k.a.step = func() { k.send(d.Effect, intent) }
 	case lc.Unbind:
-		k.w.ask("binding", lc.DELETE, "", true)
+		k.w.ask("binding", lc.Delete, "", true)
 		k.a.step = k.read
 	default:
 		k.a.step = k.read
@@ -261,12 +261,12 @@ func (k *driver) send(e lc.Effect, intent time.Time) {
 	}
 	m := &message{
 		do: e.Do, item: k.item.id, guid: e.GUID, operation: k.operation, seq: k.record.Operation.Seq,
-		call: e.Call, until: intent.Add(settleAfter),
+		call: e.CallNumber, until: intent.Add(settleAfter),
 	}
-	if e.Do == lc.Post {
+	if e.Do == lc.SendCreate {
 		m.name, m.parent, m.plan = k.item.id, k.record.InstanceGUID, k.item.attributes
 	}
-	if e.Do == lc.Patch {
+	if e.Do == lc.SendUpdate {
 		m.plan = k.item.target
 	}
 	w.recorded(m, k)
@@ -294,7 +294,7 @@ func (k *driver) await(e lc.Effect, m *message, intent time.Time) {
 	}
 	w.say("%s hears: %s", k.a.name, answer.Reply)
 	k.note(lc.Replied{
-		Operation: k.operation, Do: e.Do, Call: e.Call, GUID: e.GUID, Own: true,
+		Operation: k.operation, Do: e.Do, CallNumber: e.CallNumber, GUID: e.GUID, SameRevision: true,
 		Answer: answer, Driver: k.tick.Driver, Now: w.now, Wait: time.Minute, Pace: defaultPace(),
 	})
 }
@@ -311,7 +311,7 @@ func (k *driver) note(e lc.Replied) {
 			k.a.step = k.read
 			return
 		}
-		k.record, k.revision, e.Own = k.item.record, k.item.revision, false
+		k.record, k.revision, e.SameRevision = k.item.record, k.item.revision, false
 		k.note(e)
 	}
 }

@@ -7,11 +7,11 @@ func tickBind(r Record, t Tick) Decision {
 		return need(r, Effect{Do: ReadInstance})
 	}
 	if unbindable(r, *t.Instance) { // safeguard: instance read again after the claim
-		if r.HasOpen(Create, t.Read) && !Orphaned(r, *t.Instance) {
+		if r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance) {
 			return wait(r, t)
 		}
 		d := fail(r, t, instanceGone, "")
-		if Orphaned(r, *t.Instance) || r.Operation.Fresh && r.Operation.Calls == 0 {
+		if Orphaned(r, *t.Instance) || r.Operation.IDWasFree && r.Operation.Calls == 0 {
 			d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL) // nobody has to unbind it: no attempt has left a key
 		}
 		return d
@@ -26,7 +26,7 @@ func tickBind(r Record, t Tick) Decision {
 		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
+		return need(r, Effect{Do: FindByName, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
 	}
 	return judgeCreate(r, t)
 }
@@ -49,13 +49,13 @@ func tickUnbind(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
+		return need(r, Effect{Do: FindByName, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {
 	case len(rows.ours) > 0:
 		return removeRows(r, t, rows.ours)
-	case r.HasOpen(Create, t.Read) && !Orphaned(r, *t.Instance): // safeguard: delete waits for open POSTs
+	case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance): // safeguard: delete waits for open POSTs
 		return wait(r, t)
 	case rows.unknown > 0:
 		return failSettled(r, t, unknownRow(r.Kind), "")

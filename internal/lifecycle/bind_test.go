@@ -17,19 +17,19 @@ func under(t lc.Tick, v lc.InstanceView) lc.Tick {
 func TestBind(t *testing.T) {
 	t.Parallel()
 	ok, failed, busy := mine(lc.Create, lc.LastSucceeded), mine(lc.Create, lc.LastFailed), mine(lc.Create, lc.LastInProgress)
-	fresh := func(r *lc.Record) { r.Operation.Fresh = true }
+	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
 	early := func(r *lc.Record) { r.InstanceGUID = "" }
 	cleaned := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid", Job: "job"} }
 	another, never := instance(lc.Ready), instance(lc.DeleteFailed)
 	another.CreateOp, never.CFGUID = "another", ""
 	const c = lc.Creating
 	job := inState(lc.JobFailed)
-	post, clean := does(c, lc.Post, ""), does(c, lc.RemoveLeftover, "guid")
+	post, clean := does(c, lc.SendCreate, ""), does(c, lc.SendDeleteLeftover, "guid")
 	runTicks(t, stored(lc.Binding, c), map[string]tickTest{
 		"reads the instance, even for a first call": {fresh, bare(), does(c, lc.ReadInstance, "")},
 		"first call of a fresh claim is sent":       {fresh, under(bare(), instance(lc.Ready)), post},
-		"looks under the recorded instance":         {as, under(bare(), instance(lc.Ready)), does(c, lc.Find, "parent")},
-		"looks under an instance just made":         {early, under(bare(), instance(lc.Ready)), does(c, lc.Find, "parent")},
+		"looks under the recorded instance":         {as, under(bare(), instance(lc.Ready)), does(c, lc.FindByName, "parent")},
+		"looks under an instance just made":         {early, under(bare(), instance(lc.Ready)), does(c, lc.FindByName, "parent")},
 
 		"instance updating is posted to":           {as, under(seen(), instance(lc.Updating)), post},
 		"instance of a failed update is posted to": {as, under(seen(), instance(lc.UpdateFailed)), post},
@@ -76,7 +76,7 @@ func TestBindThatCannotBeMadeExpires(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := stored(lc.Binding, lc.Creating)
-			r.Operation.Fresh, r.Operation.Calls = test.fresh, test.calls
+			r.Operation.IDWasFree, r.Operation.Calls = test.fresh, test.calls
 			d, err := lc.Next(r, under(bare(), instance(test.state)))
 			if err != nil || d.Record.State != lc.CreateFailed || d.Record.ExpiresAt.IsZero() == test.expires {
 				t.Errorf("%q, expires %v, %v; want a failed bind that expires: %t", d.Record.State, d.Record.ExpiresAt, err, test.expires)
@@ -89,11 +89,11 @@ func TestBindThatCannotBeMadeExpires(t *testing.T) {
 func TestBindRecordsItsInstance(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Binding, lc.Creating)
-	r.InstanceGUID, r.Operation.Fresh = "", true
+	r.InstanceGUID, r.Operation.IDWasFree = "", true
 	tick := under(bare(), instance(lc.Ready))
 	tick.Place = &lc.Place{API: "https://api.example", OrgGUID: "org"}
 	d, err := lc.Next(r, tick)
-	if err != nil || !d.Write || d.Effect.Do != lc.Post || d.Record.InstanceGUID != "parent" || d.Record.Place != *tick.Place {
+	if err != nil || !d.Write || d.Effect.Do != lc.SendCreate || d.Record.InstanceGUID != "parent" || d.Record.Place != *tick.Place {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
@@ -111,8 +111,8 @@ func TestHeldBindRemembersTheFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err = lc.Next(d.Record, seen())
-	if err != nil || d.Ended == nil || d.Ended.Description != "no more keys" || d.Ended.Code != "RequiresApp" {
-		t.Errorf("ended %+v, %v", d.Ended, err)
+	if err != nil || d.Result == nil || d.Result.Description != "no more keys" || d.Result.Code != "RequiresApp" {
+		t.Errorf("ended %+v, %v", d.Result, err)
 	}
 }
 
@@ -124,8 +124,8 @@ func TestUnbind(t *testing.T) {
 	const d = lc.Deleting
 	tests["no key was ever posted"] = tickTest{never, bare(), ends(lc.Gone)}
 	tests["reads the instance"] = tickTest{as, bare(), does(d, lc.ReadInstance, "")}
-	tests["looks under the recorded instance"] = tickTest{as, under(bare(), instance(lc.Ready)), does(d, lc.Find, "parent")}
-	tests["instance updating does not matter"] = tickTest{as, under(seen(mine(lc.Create, lc.LastSucceeded)), instance(lc.Updating)), does(d, lc.Remove, "guid")}
+	tests["looks under the recorded instance"] = tickTest{as, under(bare(), instance(lc.Ready)), does(d, lc.FindByName, "parent")}
+	tests["instance updating does not matter"] = tickTest{as, under(seen(mine(lc.Create, lc.LastSucceeded)), instance(lc.Updating)), does(d, lc.SendDelete, "guid")}
 	tests["open POST to an instance that is gone"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Gone)), ends(lc.Gone)}
 	tests["open POST to an instance being deleted"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Deleting)), waits(d)}
 	runTicks(t, stored(lc.Binding, d), tests)

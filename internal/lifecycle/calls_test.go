@@ -13,9 +13,9 @@ func (c *cloud) deliver(m *message) {
 	switch {
 	case !c.world.fair && oneIn(c.world.chance, 16):
 		a = lc.Answer{Reply: lc.ReplyBusy}
-	case m.do == lc.Post:
+	case m.do == lc.SendCreate:
 		a = c.post(m)
-	case m.do == lc.Patch:
+	case m.do == lc.SendUpdate:
 		a = c.patch(m)
 	default:
 		a = c.remove(m)

@@ -71,9 +71,9 @@ func stored(kind lc.Kind, state lc.State) lc.Record {
 	if state != lc.Creating && state != lc.CreateFailed {
 		r.CFGUID = "guid"
 	}
-	r.Finished = []lc.Finished{{ID: "theirs", Verb: lc.Create, Ended: noon().Add(-time.Hour)}}
+	r.Finished = []lc.Finished{{ID: "theirs", Verb: lc.Create, EndedAt: noon().Add(-time.Hour)}}
 	if !state.Busy() {
-		r.Finished = append(r.Finished, lc.Finished{ID: "mine", Verb: verbs[state], Succeeded: state == lc.Ready || state == lc.Gone, Ended: noon()})
+		r.Finished = append(r.Finished, lc.Finished{ID: "mine", Verb: verbs[state], Succeeded: state == lc.Ready || state == lc.Gone, EndedAt: noon()})
 	}
 	if kind == lc.Binding {
 		r.InstanceCreateOp, r.InstanceGUID = "incarnation", "parent"
@@ -93,20 +93,37 @@ func instance(state lc.State) lc.InstanceView {
 	return v
 }
 
-func claimOf(id string) lc.Claim {
-	return lc.Claim{ID: id, Now: noon(), Deadline: noon().Add(week), Due: noon().Add(time.Minute), TombstoneTTL: keep}
+// atNoon is the request as it is decided at noon, for an operation called "new".
+func atNoon(q lc.Request) lc.Request {
+	q.Now, q.TombstoneTTL = noon(), keep
+	q.NewOperation = lc.NewOperation{ID: "new", Deadline: noon().Add(week), Due: noon().Add(time.Minute)}
+	return q
 }
 
 // decide gives the decision of a cell.
 func (g grid) decide(t *testing.T, l line, c column) lc.Decision {
 	t.Helper()
-	q := c.request
-	q.Instance, q.Claim = l.instance, claimOf("new")
+	q := atNoon(c.request)
+	q.Instance = l.instance
 	d, err := lc.Next(l.record, q)
 	if err != nil {
 		t.Fatalf("%s, %s: %v", l.name, c.name, err)
 	}
 	return d
+}
+
+// methods are the HTTP methods of the requests, as the page names them.
+func methods() map[lc.Verb]string {
+	return map[lc.Verb]string{lc.Create: "PUT", lc.Update: "PATCH", lc.Delete: "DELETE"}
+}
+
+// answers are what platforms are told by the outcomes, as the page names them.
+func answers() map[lc.Outcome]string {
+	return map[lc.Outcome]string{
+		lc.Accepted: "202 new", lc.Running: "202 same operation", lc.Exists: "200", lc.Hold: "held",
+		lc.Conflict: "409", lc.Busy: "422 ConcurrencyError", lc.AsyncRequired: "422 AsyncRequired",
+		lc.NotUpdatable: "422 with a description", lc.Missing: "404", lc.AlreadyGone: "410",
+	}
 }
 
 // cells returns the table, its head line first.
@@ -120,7 +137,7 @@ func (g grid) cells(t *testing.T) [][]string {
 	for _, l := range g.lines {
 		row := []string{l.name}
 		for _, c := range g.columns {
-			row = append(row, string(g.decide(t, l, c).Outcome))
+			row = append(row, answers()[g.decide(t, l, c).Outcome])
 		}
 		rows = append(rows, row)
 	}
@@ -154,13 +171,13 @@ func markdown(rows [][]string) string {
 
 func instanceGrid(incomplete bool) grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"PUT same", lc.Request{Method: lc.PUT, SameAttributes: true}},
-		{"PUT different", lc.Request{Method: lc.PUT}},
-		{"PATCH same target", lc.Request{Method: lc.PATCH, SameAttributes: true}},
-		{"PATCH other target", lc.Request{Method: lc.PATCH}},
-		{"PATCH without effect", lc.Request{Method: lc.PATCH, NoEffect: true}},
-		{"PATCH empty", lc.Request{Method: lc.PATCH, NoEffect: true, Empty: true}},
-		{"DELETE", lc.Request{Method: lc.DELETE}},
+		{"PUT same", lc.Request{Verb: lc.Create, SameAttributes: true}},
+		{"PUT different", lc.Request{Verb: lc.Create}},
+		{"PATCH same target", lc.Request{Verb: lc.Update, SameAttributes: true}},
+		{"PATCH other target", lc.Request{Verb: lc.Update}},
+		{"PATCH without effect", lc.Request{Verb: lc.Update, NoEffect: true}},
+		{"PATCH empty", lc.Request{Verb: lc.Update, NoEffect: true, NamesNothing: true}},
+		{"DELETE", lc.Request{Verb: lc.Delete}},
 	}}
 	for i := range g.columns {
 		g.columns[i].request.AcceptsIncomplete = incomplete
@@ -173,9 +190,9 @@ func instanceGrid(incomplete bool) grid {
 
 func bindingGrid(incomplete bool) grid {
 	g := grid{corner: "the binding is", columns: []column{
-		{"PUT same", lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: incomplete}},
-		{"PUT different", lc.Request{Method: lc.PUT, AcceptsIncomplete: incomplete}},
-		{"DELETE", lc.Request{Method: lc.DELETE, AcceptsIncomplete: incomplete}},
+		{"PUT same", lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: incomplete}},
+		{"PUT different", lc.Request{Verb: lc.Create, AcceptsIncomplete: incomplete}},
+		{"DELETE", lc.Request{Verb: lc.Delete, AcceptsIncomplete: incomplete}},
 	}}
 	for _, s := range states(lc.Binding) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, s), instance: instance(lc.Ready)})
@@ -189,8 +206,8 @@ func bindingGrid(incomplete bool) grid {
 // claimGrid is what a binding may do by the state of its instance.
 func claimGrid() grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"bind, new, asynchronous", lc.Request{Method: lc.PUT, AcceptsIncomplete: true}},
-		{"bind, new, synchronous", lc.Request{Method: lc.PUT}},
+		{"bind, new, asynchronous", lc.Request{Verb: lc.Create, AcceptsIncomplete: true}},
+		{"bind, new, synchronous", lc.Request{Verb: lc.Create}},
 	}}
 	for _, s := range states(lc.Instance) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, lc.Absent), instance: instance(s)})
@@ -204,9 +221,9 @@ func claimGrid() grid {
 // livingGrid is what a binding that is ready may do by the state of its instance.
 func livingGrid() grid {
 	g := grid{corner: "the instance is", columns: []column{
-		{"bind, same", lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}},
-		{"bind, different", lc.Request{Method: lc.PUT, AcceptsIncomplete: true}},
-		{"unbind", lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}},
+		{"bind, same", lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true}},
+		{"bind, different", lc.Request{Verb: lc.Create, AcceptsIncomplete: true}},
+		{"unbind", lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}},
 	}}
 	for _, s := range states(lc.Instance) {
 		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, lc.Ready), instance: instance(s)})

@@ -7,34 +7,34 @@ import "time"
 func claim(r Record, effective State, q Request) Record {
 	n := r.Clone().withoutWords()
 	if r.State.Busy() {
-		result := supersededBy(r, q.Method)
+		result := supersededBy(r, q.Verb)
 		if effective == Gone {
 			result = orphanResult(r) // what polls have said of it since its instance went
 		}
-		n = n.finish(result, q.Claim.Now)
+		n = n.finish(result, q.Now)
 	}
 	n.Seq = r.Seq + 1
 	if r.State == Absent {
-		n.Seq = q.Claim.Now.Unix()
+		n.Seq = q.Now.Unix()
 	}
 	n.ExpiresAt = time.Time{}
 	n.Operation = Operation{
-		ID: q.Claim.ID, Seq: n.Seq, Started: q.Claim.Now, Deadline: q.Claim.Deadline, Due: q.Claim.Due,
+		ID: q.NewOperation.ID, Seq: n.Seq, Started: q.Now, Deadline: q.NewOperation.Deadline, Due: q.NewOperation.Due,
 		Held: r.Kind == Binding && !q.AcceptsIncomplete,
 	}
-	switch q.Method {
-	case PUT:
+	switch q.Verb {
+	case Create:
 		n.State, n.Operation.Verb = Creating, Create
-		n.Operation.Fresh = !r.State.Living()
+		n.Operation.IDWasFree = !r.State.Living()
 		n.inherit(r, effective)
-		n.CreateOp, n.CFGUID = Reference{ID: q.Claim.ID, Seq: n.Seq}, ""
+		n.CreateOp, n.CFGUID = Reference{ID: q.NewOperation.ID, Seq: n.Seq}, ""
 		n.InstanceCreateOp, n.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
 		if effective == Gone && r.State.Living() {
 			n.Life++ // an orphaned binding ends here, unseen
 		}
-	case PATCH:
+	case Update:
 		n.State, n.Operation.Verb = Updating, Update
-	case DELETE:
+	case Delete:
 		n.State, n.Operation.Verb = Deleting, Delete
 	}
 	return n
@@ -52,26 +52,26 @@ func (r *Record) inherit(last Record, effective State) {
 
 // bury notes a 410: life moves, so that a PUT that read "absent" before cannot
 // claim after the platform was told "gone" (protocol.md 2.4).
-func bury(r Record, c Claim) Record {
+func bury(r Record, q Request) Record {
 	n := r.Clone().withoutWords()
 	switch {
 	case r.State == Absent:
-		n.State, n.Seq = Ghost, c.Now.Unix()
+		n.State, n.Seq = Ghost, q.Now.Unix()
 	case r.State.Busy():
-		n = n.finish(orphanResult(r), c.Now)
+		n = n.finish(orphanResult(r), q.Now)
 		n.State = Gone
 	case r.State.Living():
 		n.State = Gone
 	}
 	n.Life++
-	n.ExpiresAt = c.Now.Add(c.TombstoneTTL)
+	n.ExpiresAt = q.Now.Add(q.TombstoneTTL)
 	return n
 }
 
 // supersededBy is the result of the operation that a claim ends.
-func supersededBy(r Record, by Method) Finished {
+func supersededBy(r Record, by Verb) Finished {
 	why := "It was cancelled by a later request to delete the service " + string(r.Kind) + "."
-	if by != DELETE {
+	if by != Delete {
 		why = "It was superseded by a later request."
 	}
 	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why, OwnWords: true}
@@ -105,7 +105,7 @@ func (r Record) withoutWords() Record {
 
 // finish appends a result, forgetting the oldest beyond the limit.
 func (r Record) finish(f Finished, now time.Time) Record {
-	f.Ended = now
+	f.EndedAt = now
 	r.Finished = append(r.Finished, f)
 	if over := len(r.Finished) - FinishedLimit; over > 0 {
 		r.Finished = r.Finished[over:]

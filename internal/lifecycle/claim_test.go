@@ -13,8 +13,7 @@ import (
 
 func ask(t *testing.T, r lc.Record, q lc.Request) lc.Decision {
 	t.Helper()
-	q.Claim = claimOf("new")
-	d, err := lc.Next(r, q)
+	d, err := lc.Next(r, atNoon(q))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,9 +23,9 @@ func ask(t *testing.T, r lc.Record, q lc.Request) lc.Decision {
 // TestClaimCounters: seq starts at the Unix time, and rises by one from then on.
 func TestClaimCounters(t *testing.T) {
 	t.Parallel()
-	put := lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}
-	remove := lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}
-	patch := lc.Request{Method: lc.PATCH, AcceptsIncomplete: true}
+	put := lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true}
+	remove := lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}
+	patch := lc.Request{Verb: lc.Update, AcceptsIncomplete: true}
 	for name, test := range map[string]struct {
 		state     lc.State
 		request   lc.Request
@@ -45,14 +44,14 @@ func TestClaimCounters(t *testing.T) {
 			t.Parallel()
 			d := ask(t, stored(lc.Instance, test.state), test.request)
 			r, op := d.Record, d.Record.Operation
-			if r.Seq != test.seq || op.Seq != test.seq || r.Life != test.life || op.Fresh != test.fresh {
-				t.Errorf("seq %d and %d, life %d, fresh %t", r.Seq, op.Seq, r.Life, op.Fresh)
+			if r.Seq != test.seq || op.Seq != test.seq || r.Life != test.life || op.IDWasFree != test.fresh {
+				t.Errorf("seq %d and %d, life %d, fresh %t", r.Seq, op.Seq, r.Life, op.IDWasFree)
 			}
-			if test.request.Method == lc.PUT && r.CreateOp != (lc.Reference{ID: "new", Seq: test.seq}) {
+			if test.request.Verb == lc.Create && r.CreateOp != (lc.Reference{ID: "new", Seq: test.seq}) {
 				t.Errorf("incarnation %+v", r.CreateOp)
 			}
-			want := claimOf("new")
-			if !op.Started.Equal(want.Now) || !op.Deadline.Equal(want.Deadline) || !op.Due.Equal(want.Due) || !r.ExpiresAt.IsZero() {
+			want := atNoon(lc.Request{})
+			if !op.Started.Equal(want.Now) || !op.Deadline.Equal(want.NewOperation.Deadline) || !op.Due.Equal(want.NewOperation.Due) || !r.ExpiresAt.IsZero() {
 				t.Errorf("operation %+v, expires %v", op, r.ExpiresAt)
 			}
 		})
@@ -68,12 +67,12 @@ func TestClaimKeeps(t *testing.T) {
 			r := stored(lc.Instance, state)
 			r.OpenCalls = []lc.OpenCall{open(lc.Create, 100), open(lc.Update, 90)}
 			r.LastCall = 9
-			d := ask(t, r, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
+			d := ask(t, r, lc.Request{Verb: lc.Delete, AcceptsIncomplete: true})
 			if diff := cmp.Diff(r.OpenCalls, d.Record.OpenCalls); diff != "" || d.Record.LastCall != 9 {
 				t.Errorf("open calls (-before +after):\n%s", diff)
 			}
 			f, ok := d.Record.Result("mine")
-			if !ok || f.Succeeded || f.Verb != r.Operation.Verb || f.Description == "" || !f.Ended.Equal(noon()) {
+			if !ok || f.Succeeded || f.Verb != r.Operation.Verb || f.Description == "" || !f.EndedAt.Equal(noon()) {
 				t.Errorf("result of the superseded operation: %+v, %t", f, ok)
 			}
 			if d.Record.CFGUID != r.CFGUID {
@@ -97,7 +96,7 @@ func TestBindClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := ask(t, stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT, AcceptsIncomplete: test.incomplete, Instance: instance(test.state)})
+			d := ask(t, stored(lc.Binding, lc.Absent), lc.Request{Verb: lc.Create, AcceptsIncomplete: test.incomplete, Instance: instance(test.state)})
 			r := d.Record
 			if r.InstanceCreateOp != "incarnation" || r.InstanceGUID != test.guid || r.Operation.Held == test.incomplete {
 				t.Errorf("claimed for %q, %q, held %t", r.InstanceCreateOp, r.InstanceGUID, r.Operation.Held)
@@ -113,20 +112,20 @@ func TestOrphan(t *testing.T) {
 	another.CreateOp = "another"
 	for name, test := range map[string]struct {
 		state     lc.State
-		method    lc.Method
+		verb      lc.Verb
 		ended     bool
 		succeeded bool
 	}{
-		"bind runs, bind again":   {lc.Creating, lc.PUT, true, false},
-		"bind runs, unbind":       {lc.Creating, lc.DELETE, true, false},
-		"unbind runs, bind again": {lc.Deleting, lc.PUT, true, true},
-		"unbind runs, unbind":     {lc.Deleting, lc.DELETE, true, true},
+		"bind runs, bind again":   {lc.Creating, lc.Create, true, false},
+		"bind runs, unbind":       {lc.Creating, lc.Delete, true, false},
+		"unbind runs, bind again": {lc.Deleting, lc.Create, true, true},
+		"unbind runs, unbind":     {lc.Deleting, lc.Delete, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := stored(lc.Binding, test.state)
 			polled := lc.Poll(r, "mine", another)
-			d := ask(t, r, lc.Request{Method: test.method, AcceptsIncomplete: true, Instance: another})
+			d := ask(t, r, lc.Request{Verb: test.verb, AcceptsIncomplete: true, Instance: another})
 			f, ok := d.Record.Result("mine")
 			if !ok || f.Succeeded != test.succeeded || d.Record.Life != r.Life+1 {
 				t.Errorf("result %+v %t, life %d", f, ok, d.Record.Life)
@@ -142,7 +141,7 @@ func TestOrphan(t *testing.T) {
 func TestLostClaim(t *testing.T) {
 	t.Parallel()
 	now := lc.FirstRead{Life: 1, Seq: 100}
-	put, patch, remove := lc.Request{Method: lc.PUT, SameAttributes: true}, lc.Request{Method: lc.PATCH}, lc.Request{Method: lc.DELETE}
+	put, patch, remove := lc.Request{Verb: lc.Create, SameAttributes: true}, lc.Request{Verb: lc.Update}, lc.Request{Verb: lc.Delete}
 	for name, test := range map[string]struct {
 		state   lc.State
 		request lc.Request
@@ -166,7 +165,7 @@ func TestLostClaim(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q := test.request
-			q.AcceptsIncomplete, q.First = true, &test.first
+			q.AcceptsIncomplete, q.FirstRead = true, &test.first
 			if d := ask(t, stored(lc.Instance, test.state), q); d.Outcome != test.want || d.Write != test.write {
 				t.Errorf("%s, write %t, want %s, %t", d.Outcome, d.Write, test.want, test.write)
 			}
@@ -177,7 +176,7 @@ func TestLostClaim(t *testing.T) {
 // TestGhost: a 410 for an id without a record is stored, with a seq to go on from.
 func TestGhost(t *testing.T) {
 	t.Parallel()
-	d := ask(t, stored(lc.Instance, lc.Absent), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
+	d := ask(t, stored(lc.Instance, lc.Absent), lc.Request{Verb: lc.Delete, AcceptsIncomplete: true})
 	want := lc.Record{Kind: lc.Instance, State: lc.Ghost, Life: 1, Seq: noon().Unix(), ExpiresAt: noon().Add(keep)}
 	if diff := cmp.Diff(want, d.Record); diff != "" {
 		t.Errorf("ghost (-want +got):\n%s", diff)
@@ -191,7 +190,7 @@ func TestResultsAreForgottenOldestFirst(t *testing.T) {
 	for i := range lc.FinishedLimit {
 		r.Finished = append(r.Finished, lc.Finished{ID: fmt.Sprint("old-", i)})
 	}
-	d := ask(t, r, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true})
+	d := ask(t, r, lc.Request{Verb: lc.Delete, AcceptsIncomplete: true})
 	_, oldest := d.Record.Result("old-0")
 	_, second := d.Record.Result("old-1")
 	_, newest := d.Record.Result("mine")
@@ -210,17 +209,17 @@ func TestClaimedSaysWhetherAnOperationWouldBegin(t *testing.T) {
 		request lc.Request
 		want    bool
 	}{
-		"a new PUT":                     {stored(lc.Instance, lc.Absent), lc.Request{Method: lc.PUT, AcceptsIncomplete: true}, true},
-		"a new PUT without the flag":    {stored(lc.Instance, lc.Absent), lc.Request{Method: lc.PUT}, true},
-		"a duplicate":                   {stored(lc.Instance, lc.Creating), lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true}, false},
-		"a bind that has to wait":       {stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT, Instance: instance(lc.Updating)}, true},
-		"a bind to what is not there":   {stored(lc.Binding, lc.Absent), lc.Request{Method: lc.PUT}, true},
-		"a DELETE of what is not there": {stored(lc.Instance, lc.Gone), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}, false},
+		"a new PUT":                     {stored(lc.Instance, lc.Absent), lc.Request{Verb: lc.Create, AcceptsIncomplete: true}, true},
+		"a new PUT without the flag":    {stored(lc.Instance, lc.Absent), lc.Request{Verb: lc.Create}, true},
+		"a duplicate":                   {stored(lc.Instance, lc.Creating), lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true}, false},
+		"a bind that has to wait":       {stored(lc.Binding, lc.Absent), lc.Request{Verb: lc.Create, Instance: instance(lc.Updating)}, true},
+		"a bind to what is not there":   {stored(lc.Binding, lc.Absent), lc.Request{Verb: lc.Create}, true},
+		"a DELETE of what is not there": {stored(lc.Instance, lc.Gone), lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if d := ask(t, test.record, test.request); d.Claimed != test.want {
-				t.Errorf("claimed %t, want %t", d.Claimed, test.want)
+			if d := ask(t, test.record, test.request); d.NeedsClaim != test.want {
+				t.Errorf("claimed %t, want %t", d.NeedsClaim, test.want)
 			}
 		})
 	}
@@ -232,7 +231,7 @@ func TestMalformedEvents(t *testing.T) {
 		record lc.Record
 		event  lc.Event
 	}{
-		"PATCH of a binding": {stored(lc.Binding, lc.Ready), lc.Request{Method: lc.PATCH}},
+		"PATCH of a binding": {stored(lc.Binding, lc.Ready), lc.Request{Verb: lc.Update}},
 		"no event":           {stored(lc.Instance, lc.Ready), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

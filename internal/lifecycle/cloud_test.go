@@ -44,7 +44,7 @@ func (j *job) ended() bool { return j.state.Ended() }
 
 // message is a call on its way. It takes effect before until, or never.
 type message struct {
-	do                       lc.Do
+	do                       lc.Action
 	item, name, parent, guid string
 	operation, plan          string
 	seq                      int64
@@ -105,7 +105,7 @@ func (c *cloud) shown(r *row) lc.Row {
 func (c *cloud) job(id string) lc.JobStatus {
 	for _, j := range c.jobs {
 		if j.id == id && !j.forgotten {
-			return lc.JobStatus{State: j.state, BrokersWord: j.word, Description: "the backing broker says no", GUID: j.guid}
+			return lc.JobStatus{State: j.state, FromBackingBroker: j.word, Description: "the backing broker says no", GUID: j.guid}
 		}
 	}
 	return lc.JobStatus{State: lc.JobLost}
@@ -138,7 +138,7 @@ func (c *cloud) rename(i *item, r *row) {
 	if r.name != i.id {
 		name = i.id
 	}
-	if i.record.Owns(r.GUID) && c.named(name, r.parent) == nil {
+	if i.record.OwnsRow(r.GUID) && c.named(name, r.parent) == nil {
 		r.name, i.renamed = name, true
 		c.world.say("somebody renames %s: %s", r.GUID, name)
 	}

@@ -11,7 +11,7 @@ func tickCreate(r Record, t Tick) Decision {
 		return first(r, t)
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUIDs: r.KnownGUIDs()})
+		return need(r, Effect{Do: FindByName, GUIDs: r.KnownGUIDs()})
 	}
 	return judgeCreate(r, t)
 }
@@ -19,15 +19,15 @@ func tickCreate(r Record, t Tick) Decision {
 // first is the POST that goes without a look-up, once it is known where it goes.
 func first(r Record, t Tick) Decision {
 	if t.Place == nil {
-		return need(r, Effect{Do: Locate})
+		return need(r, Effect{Do: FindOrg})
 	}
-	return call(r, t, Create, Post)
+	return call(r, t, Create, SendCreate)
 }
 
 // firstCall reports whether the POST may go without a look-up (protocol.md 3.8): not
 // where GUIDs are known, whose rows have to be looked at before.
 func firstCall(r Record) bool {
-	return r.Operation.Fresh && r.Operation.Calls == 0 && len(r.GUIDs) == 0
+	return r.Operation.IDWasFree && r.Operation.Calls == 0 && len(r.GUIDs) == 0
 }
 
 // judgeCreate decides on what the look-up of a create or bind saw.
@@ -61,7 +61,7 @@ func unknownRow(kind Kind) string {
 // noting records the GUID of the row that judge decides on. The first sight of a row is
 // worth a write of its own: from then on it is found whatever it is called.
 func noting(r Record, row Row, judge func(Record) Decision) Decision {
-	if r.Owns(row.GUID) {
+	if r.OwnsRow(row.GUID) {
 		return judge(r)
 	}
 	n := r.Clone()
@@ -80,7 +80,7 @@ func judgeAbsence(r Record, t Tick) Decision {
 		return failSettled(r, t, op.FinalRefusal, op.Code)
 	case op.Job != "" && t.Job == nil:
 		return need(r, Effect{Do: AskJob, Job: op.Job}) // it may name the row, which may have another name by now
-	case t.Job != nil && t.Job.GUID != "" && !r.Owns(t.Job.GUID):
+	case t.Job != nil && t.Job.GUID != "" && !r.OwnsRow(t.Job.GUID):
 		n := r.Clone()
 		n.remember(t.Job.GUID)
 		d := wait(n, t)
@@ -92,7 +92,7 @@ func judgeAbsence(r Record, t Tick) Decision {
 	case op.Job != "" || op.CreatedWithoutJob:
 		return failSettled(r, t, "It vanished from Cloud Foundry while it was being created. Delete it and try again.", "")
 	default:
-		return call(r, t, Create, Post)
+		return call(r, t, Create, SendCreate)
 	}
 }
 
@@ -131,7 +131,7 @@ func judgeFailure(r Record, t Tick, row Row) Decision {
 	if job.State == JobComplete && row.Last.Verb == Delete {
 		return succeed(r, t, row.GUID)
 	}
-	if !finalFailure(job.State, row.Age, t.SettleAfter) || r.HasOpen("", t.Read) {
+	if !finalFailure(job.State, row.Age, t.SettleAfter) || r.HasOpenCall("", t.ReadAt) {
 		return wait(r, t)
 	}
 	description := firstOf(row.Last.Description, job.Description)
@@ -173,7 +173,7 @@ func removeLeftover(r Record, t Tick, guid string) Decision {
 			return wait(r, t)
 		}
 		if refused = t.Job.State == JobFailed; refused {
-			r.Operation.turnedDown(firstOf(t.Job.Description, notDone), t.Job.BrokersWord, t.Now, t.Pace)
+			r.Operation.turnedDown(firstOf(t.Job.Description, notDone), t.Job.FromBackingBroker, t.Now, t.Pace)
 			r.Operation.Cleanup.Job = ""
 		}
 	}
@@ -200,7 +200,7 @@ func leftoverNext(r Record, t Tick, guid string) Decision {
 	n.Operation.Cleanup = Cleanup{GUID: guid}
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
 	n.Operation.Due = due(op, t.Now, t.Wait)
-	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: RemoveLeftover, GUID: guid}}
+	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: SendDeleteLeftover, GUID: guid}}
 }
 
 // sorted are the rows of a look-up of a create or bind, by whose they are.
@@ -220,7 +220,7 @@ func sort(r Record, rows []Row) sorted {
 		switch {
 		case row.Marked && row.Operation == r.Operation.ID: // safeguard: adoption by operation mark
 			s.keep(r, row)
-		case r.Owns(row.GUID), row.Marked && r.Knows(row.Operation): // safeguard: no leftover that the record does not know
+		case r.OwnsRow(row.GUID), row.Marked && r.KnowsOperation(row.Operation): // safeguard: no leftover that the record does not know
 			s.leftovers = append(s.leftovers, row)
 		case row.Marked:
 			s.unknown++
@@ -238,7 +238,7 @@ func (s *sorted) keep(r Record, row Row) {
 	case s.mine == nil:
 		s.mine = &row
 	case row.GUID == s.mine.GUID: // pages that overlap show a row twice
-	case r.Owns(row.GUID) && !r.Owns(s.mine.GUID):
+	case r.OwnsRow(row.GUID) && !r.OwnsRow(s.mine.GUID):
 		s.leftovers = append(s.leftovers, *s.mine)
 		s.mine = &row
 	default:
@@ -248,7 +248,7 @@ func (s *sorted) keep(r Record, row Row) {
 
 // seen returns the record with the GUID of a row that stays; row may be nil.
 func (r Record) seen(row *Row) Record {
-	if row == nil || r.Owns(row.GUID) {
+	if row == nil || r.OwnsRow(row.GUID) {
 		return r
 	}
 	n := r.Clone()

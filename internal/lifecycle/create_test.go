@@ -20,7 +20,7 @@ func TestCreate(t *testing.T) {
 	settling.Age = settleAfter
 	halfGone, going, changed := mine(lc.Delete, lc.LastFailed), mine(lc.Delete, lc.LastInProgress), mine(lc.Update, lc.LastFailed)
 	stranger := lc.Row{GUID: "theirs"}
-	fresh := func(r *lc.Record) { r.Operation.Fresh = true }
+	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
 	tried := func(r *lc.Record) { r.Operation.Calls = 1 }
 	cleaning := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "other", Job: "job"} }
 	second := ok
@@ -34,34 +34,34 @@ func TestCreate(t *testing.T) {
 	located.Place = &lc.Place{}
 	const c = lc.Creating
 	runTicks(t, stored(lc.Instance, c), map[string]tickTest{
-		"first call of a fresh claim asks where it goes":        {fresh, bare(), does(c, lc.Locate, "")},
-		"first call of a fresh claim is sent without a look-up": {fresh, located, does(c, lc.Post, "")},
-		"first call looks where GUIDs are known":                {both(fresh, owning("other")), located, does(c, lc.Find, "")},
-		"second call looks first":                               {both(fresh, tried), bare(), does(c, lc.Find, "")},
-		"claim over a living record looks first":                {as, bare(), does(c, lc.Find, "")},
+		"first call of a fresh claim asks where it goes":        {fresh, bare(), does(c, lc.FindOrg, "")},
+		"first call of a fresh claim is sent without a look-up": {fresh, located, does(c, lc.SendCreate, "")},
+		"first call looks where GUIDs are known":                {both(fresh, owning("other")), located, does(c, lc.FindByName, "")},
+		"second call looks first":                               {both(fresh, tried), bare(), does(c, lc.FindByName, "")},
+		"claim over a living record looks first":                {as, bare(), does(c, lc.FindByName, "")},
 
 		"none and accepted asks its job for the row": {accepted, seen(), asksJob(c)},
 		"none and accepted looks for what it names":  {accepted, withJob(seen(), named), waits(c)},
 		"none and accepted vanished":                 {accepted, withJob(seen(), inState(lc.JobComplete)), ends(lc.CreateFailed)},
 		"none of that GUID either vanished":          {both(accepted, owning("guid")), withJob(seen(), named), ends(lc.CreateFailed)},
 		"none and accepted waits for an open call":   {both(accepted, opened(lc.Create, 90)), withJob(seen(), inState(lc.JobComplete)), waits(c)},
-		"none is posted":                             {as, seen(), does(c, lc.Post, "")},
-		"none is posted beside an open call":         {both(tried, opened(lc.Create, 100)), seen(), does(c, lc.Post, "")},
-		"older row is removed":                       {as, seen(foreign(99)), does(c, lc.RemoveLeftover, "other")},
-		"older row of the same seq is never adopted": {as, seen(foreign(100)), does(c, lc.RemoveLeftover, "other")},
+		"none is posted":                             {as, seen(), does(c, lc.SendCreate, "")},
+		"none is posted beside an open call":         {both(tried, opened(lc.Create, 100)), seen(), does(c, lc.SendCreate, "")},
+		"older row is removed":                       {as, seen(foreign(99)), does(c, lc.SendDeleteLeftover, "other")},
+		"older row of the same seq is never adopted": {as, seen(foreign(100)), does(c, lc.SendDeleteLeftover, "other")},
 		"older row being removed asks the job":       {cleaning, seen(foreign(99)), asksJob(c)},
 		"older row being removed waits":              {cleaning, withJob(seen(foreign(99)), inState(lc.JobPolling)), waits(c)},
 		"older row whose removal is unclear waits":   {cleaning, withJob(seen(foreign(99)), inState(lc.JobUnclear)), waits(c)},
 		"older row whose removal failed is removed again": {cleaning, withJob(seen(foreign(99)), inState(lc.JobFailed)),
-			does(c, lc.RemoveLeftover, "other")},
+			does(c, lc.SendDeleteLeftover, "other")},
 		"row of an unknown operation fails":            {as, seen(unknown()), ends(lc.CreateFailed)},
 		"row of an unknown operation, open call waits": {opened(lc.Create, 100), seen(unknown()), waits(c)},
-		"row of a recorded GUID is a leftover":         {owning("other"), seen(unknown()), does(c, lc.RemoveLeftover, "other")},
-		"row of a recorded GUID without marks too":     {owning("theirs"), seen(stranger), does(c, lc.RemoveLeftover, "theirs")},
-		"row that it has begun to remove is not mine":  {cleansed, seen(ok), does(c, lc.RemoveLeftover, "guid")},
-		"of two rows of mine the other one goes":       {both(accepted, owning("guid")), seen(second, ok), does(c, lc.RemoveLeftover, "second")},
+		"row of a recorded GUID is a leftover":         {owning("other"), seen(unknown()), does(c, lc.SendDeleteLeftover, "other")},
+		"row of a recorded GUID without marks too":     {owning("theirs"), seen(stranger), does(c, lc.SendDeleteLeftover, "theirs")},
+		"row that it has begun to remove is not mine":  {cleansed, seen(ok), does(c, lc.SendDeleteLeftover, "guid")},
+		"of two rows of mine the other one goes":       {both(accepted, owning("guid")), seen(second, ok), does(c, lc.SendDeleteLeftover, "second")},
 		"mine seen twice is one":                       {accepted, seen(ok, ok), ends(lc.Ready)},
-		"none after taken is posted again":             {taken(2), seen(), does(c, lc.Post, "")},
+		"none after taken is posted again":             {taken(2), seen(), does(c, lc.SendCreate, "")},
 		"none after taken three times fails":           {taken(3), seen(), ends(lc.CreateFailed)},
 		"none after taken waits for an open call":      {both(taken(3), opened(lc.Create, 100)), seen(), waits(c)},
 
@@ -91,7 +91,7 @@ func TestCreate(t *testing.T) {
 		"mine half deleted and made":                   {accepted, withJob(seen(halfGone), inState(lc.JobComplete)), ends(lc.Ready)},
 		"none but refused fails":                       {refused, seen(), ends(lc.CreateFailed)},
 		"none but refused waits for an open call":      {both(refused, opened(lc.Create, 100)), seen(), waits(c)},
-		"several rows: the older goes first":           {accepted, seen(ok, foreign(99)), does(c, lc.RemoveLeftover, "other")},
+		"several rows: the older goes first":           {accepted, seen(ok, foreign(99)), does(c, lc.SendDeleteLeftover, "other")},
 		"several rows: an unknown one fails":           {accepted, seen(ok, unknown()), ends(lc.CreateFailed)},
 		"unmarked row fails":                           {as, seen(stranger), ends(lc.CreateFailed)},
 		"unmarked row waits for an open call":          {opened(lc.Create, 90), seen(stranger), waits(c)},
@@ -116,9 +116,9 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 	gone, ready, late := stored(lc.Instance, lc.Gone), stored(lc.Instance, lc.Ready), stored(lc.Instance, lc.Creating)
 	late.Operation.Deadline = noon()
 	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
-	answered, reply := sentOff(lc.Creating, lc.Post, lc.ReplyAccepted)
+	answered, reply := sentOff(lc.Creating, lc.SendCreate, lc.ReplyAccepted)
 	reply.Answer.GUID = "guid"
-	put := lc.Request{Method: lc.PUT, SameAttributes: true, AcceptsIncomplete: true, Claim: lc.Claim{ID: "next", Now: noon()}}
+	put := lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true, Now: noon(), NewOperation: lc.NewOperation{ID: "next"}}
 	for name, test := range map[string]struct {
 		r     lc.Record
 		e     lc.Event
@@ -130,7 +130,7 @@ func TestGUIDsAreRecordedEarly(t *testing.T) {
 		"a DELETE is sent":         {stored(lc.Instance, lc.Deleting), seen(foreign(90)), []string{"other"}, lc.Place{}},
 		"a create over a failed":   {failed, put, []string{"first", "second"}, lc.Place{OrgGUID: "org"}},
 		"a create over a tomb":     {gone, put, nil, lc.Place{}},
-		"a delete keeps what is":   {ready, lc.Request{Method: lc.DELETE, AcceptsIncomplete: true, Claim: put.Claim}, nil, lc.Place{}},
+		"a delete keeps what is":   {ready, lc.Request{Verb: lc.Delete, AcceptsIncomplete: true, Now: noon(), NewOperation: put.NewOperation}, nil, lc.Place{}},
 		"a delete that has ended":  {stored(lc.Instance, lc.Deleting), seen(), nil, lc.Place{}},
 		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
 		"the deadline sees it":     {late, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
@@ -170,7 +170,7 @@ func TestGUIDsAreFew(t *testing.T) {
 func TestElsewhereNothingIsAbsent(t *testing.T) {
 	t.Parallel()
 	here, there := lc.Place{API: "https://api.example", OrgGUID: "org"}, lc.Place{API: "https://api.example", OrgGUID: "another"}
-	fresh := func(r *lc.Record) { r.Operation.Fresh = true }
+	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
 	for name, test := range map[string]struct {
 		kind   lc.Kind
 		state  lc.State
@@ -210,8 +210,8 @@ func TestElsewhereNothingIsAbsent(t *testing.T) {
 func TestCreateSucceedsWithTheGUIDOfItsRow(t *testing.T) {
 	t.Parallel()
 	d, err := lc.Next(stored(lc.Instance, lc.Creating), seen(mine(lc.Create, lc.LastSucceeded)))
-	if err != nil || d.Record.CFGUID != "guid" || !d.Settled {
-		t.Errorf("GUID %q, settled %t, %v", d.Record.CFGUID, d.Settled, err)
+	if err != nil || d.Record.CFGUID != "guid" || !d.ForgetParameters {
+		t.Errorf("GUID %q, settled %t, %v", d.Record.CFGUID, d.ForgetParameters, err)
 	}
 }
 
@@ -235,8 +235,8 @@ func TestFailureSaysWhy(t *testing.T) {
 			t.Parallel()
 			job := &lc.JobStatus{State: lc.JobFailed, Description: test.job, Code: "RequiresApp"}
 			d, err := lc.Next(r, withJob(seen(test.row), job))
-			if err != nil || d.Ended == nil || d.Ended.Description != test.want || d.Ended.Code != "RequiresApp" {
-				t.Errorf("ended %+v, %v, want %q", d.Ended, err, test.want)
+			if err != nil || d.Result == nil || d.Result.Description != test.want || d.Result.Code != "RequiresApp" {
+				t.Errorf("ended %+v, %v, want %q", d.Result, err, test.want)
 			}
 		})
 	}
@@ -247,19 +247,19 @@ func TestOpenCall(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Creating)
 	r.LastCall = 7
-	r.OpenCalls = []lc.OpenCall{{N: 6, Seq: 90, Verb: lc.Create, Until: noon()}, open(lc.Create, 100)}
+	r.OpenCalls = []lc.OpenCall{{Number: 6, Seq: 90, Verb: lc.Create, Until: noon()}, open(lc.Create, 100)}
 	tick := seen()
 	tick.Now = noon().Add(2 * time.Second)
 	d, err := lc.Next(r, tick)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(d.Record.OpenCalls) != 2 || d.Record.OpenCalls[0].N != 7 {
+	if len(d.Record.OpenCalls) != 2 || d.Record.OpenCalls[0].Number != 7 {
 		t.Errorf("open calls %+v: want the expired one dropped, the other kept", d.Record.OpenCalls)
 	}
 	mine := d.Record.OpenCalls[len(d.Record.OpenCalls)-1]
-	want := lc.OpenCall{N: 8, Seq: 100, Verb: lc.Create, Until: tick.Now.Add(settleAfter)}
-	if mine != want || d.Effect.Call != 8 || d.Record.LastCall != 8 || d.Record.Operation.Calls != 1 {
+	want := lc.OpenCall{Number: 8, Seq: 100, Verb: lc.Create, Until: tick.Now.Add(settleAfter)}
+	if mine != want || d.Effect.CallNumber != 8 || d.Record.LastCall != 8 || d.Record.Operation.Calls != 1 {
 		t.Errorf("open call %+v, want %+v; effect %+v", mine, want, d.Effect)
 	}
 	if l := d.Record.Operation.Lease; l.Holder != "driver" || !l.Until.Equal(tick.LeaseUntil) {

@@ -8,11 +8,11 @@ func tickDelete(r Record, t Tick) Decision {
 		return d
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: Find, GUIDs: r.KnownGUIDs()})
+		return need(r, Effect{Do: FindByName, GUIDs: r.KnownGUIDs()})
 	}
 	rows := owned(r, t.Look.Rows)
 	switch {
-	case len(rows.ours) == 0 && r.HasOpen(Create, t.Read): // safeguard: delete waits for open POSTs
+	case len(rows.ours) == 0 && r.HasOpenCall(Create, t.ReadAt): // safeguard: delete waits for open POSTs
 		return wait(r, t)
 	case len(rows.ours) == 0 && rows.unknown > 0:
 		return failSettled(r, t, unknownRow(r.Kind), "")
@@ -29,7 +29,7 @@ func tickDelete(r Record, t Tick) Decision {
 		return gone(r, t)
 	}
 	d := removeRows(r, t, rows.ours)
-	if d.Effect.Do == Remove {
+	if d.Effect.Do == SendDelete {
 		d.Record.Operation.NoBindingsLeft = !r.hasBindings(t)
 	}
 	return d
@@ -75,14 +75,14 @@ func bindingsFirst(r Record, t Tick, vanished bool) (Decision, bool) {
 			living = append(living, b.ID)
 		case Deleting:
 			waiting = true
-			if trouble == "" && b.Trouble != "" {
+			if trouble == "" && b.Problem != "" {
 				trouble = bindingTrouble(b)
 			}
 		case DeleteFailed:
 			if vanished {
 				living = append(living, b.ID)
 			}
-			waiting = waiting || b.OpenPost // else Cloud Foundry removes the key with the instance
+			waiting = waiting || b.HasOpenCreate // else Cloud Foundry removes the key with the instance
 		default: // gone, or never there
 		}
 	}
@@ -112,7 +112,7 @@ func removeRows(r Record, t Tick, rows []Row) Decision {
 	switch {
 	case !t.Job.State.Ended():
 		return wait(r, t)
-	case failed && t.Job.State == JobFailed && t.Job.BrokersWord: // safeguard: delete failed only by the own job
+	case failed && t.Job.State == JobFailed && t.Job.FromBackingBroker: // safeguard: delete failed only by the own job
 		return deleteFailed(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
 	case t.Job.State == JobFailed:
 		return removeAgain(r, t, row)
@@ -154,7 +154,7 @@ func owned(r Record, rows []Row) ownedRows {
 	var o ownedRows
 	for _, row := range rows {
 		switch {
-		case r.Owns(row.GUID), row.Marked && r.Knows(row.Operation):
+		case r.OwnsRow(row.GUID), row.Marked && r.KnowsOperation(row.Operation):
 			o.ours = append(o.ours, row)
 		case row.Marked: // safeguard: what the store does not know is not removed
 			o.unknown++

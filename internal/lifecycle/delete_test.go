@@ -15,11 +15,11 @@ func removals() map[string]tickTest {
 	unmarked := lc.Row{GUID: "guid"}
 	updating := mine(lc.Update, lc.LastInProgress)
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
-	word := &lc.JobStatus{State: lc.JobFailed, BrokersWord: true}
+	word := &lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true}
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
 	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.FailedDeletesByBroker = 4 })
 	const d = lc.Deleting
-	remove := does(d, lc.Remove, "guid")
+	remove := does(d, lc.SendDelete, "guid")
 	asked := bare()
 	v := instance(lc.Ready)
 	asked.Instance = &v
@@ -36,7 +36,7 @@ func removals() map[string]tickTest {
 		"unmarked row of the recorded GUID":     {as, seen(unmarked), remove},
 		"row is removed by its GUID":            {as, seen(row), remove},
 		"row being created is removed":          {as, seen(created), remove},
-		"row of a lower seq is removed":         {as, seen(foreign(90)), does(d, lc.Remove, "other")},
+		"row of a lower seq is removed":         {as, seen(foreign(90)), does(d, lc.SendDelete, "other")},
 		"row of an unknown operation fails":     {as, seen(unknown()), ends(lc.DeleteFailed)},
 		"deadline ends it":                      {overdue, seen(created), ends(lc.DeleteFailed)},
 		"deadline finds it gone":                {overdue, seen(), ends(lc.Gone)},
@@ -44,13 +44,13 @@ func removals() map[string]tickTest {
 		"deadline waits for an update at work":  {overdue, seen(updating), waits(d)},
 		"unknown row after ours":                {as, seen(unknown(), row), remove},
 		"unknown row waits for an open POST":    {opened(lc.Create, 90), seen(unknown()), waits(d)},
-		"row of a recorded GUID":                {owning("other"), seen(unknown()), does(d, lc.Remove, "other")},
+		"row of a recorded GUID":                {owning("other"), seen(unknown()), does(d, lc.SendDelete, "other")},
 		"delete failed waits for an open PATCH": {both(accepted, opened(lc.Update, 90)), withJob(seen(failed), word), waits(d)},
 		"refusals wait for an update at work":   {often, seen(updating), waits(d)},
 		"row and own job processing waits":      {accepted, withJob(seen(row), inState(lc.JobProcessing)), waits(d)},
 		"row and own job ended removes again":   {accepted, withJob(seen(row), inState(lc.JobComplete)), remove},
 		"row and own job lost removes again":    {accepted, withJob(seen(row), inState(lc.JobLost)), remove},
-		"other row after the job is removed":    {accepted, withJob(seen(foreign(90)), inState(lc.JobComplete)), does(d, lc.Remove, "other")},
+		"other row after the job is removed":    {accepted, withJob(seen(foreign(90)), inState(lc.JobComplete)), does(d, lc.SendDelete, "other")},
 		"answer unknown removes again":          {sent, seen(row), remove},
 		"delete failed on the broker's word":    {accepted, withJob(seen(failed), word), ends(lc.DeleteFailed)},
 		"delete failed in Cloud Foundry itself": {accepted, withJob(seen(failed), inState(lc.JobFailed)), remove},
@@ -67,7 +67,7 @@ func TestDelete(t *testing.T) {
 	unknown := seen(row)
 	unknown.BindingsKnown = false
 	const d = lc.Deleting
-	tests["looks by name"] = tickTest{as, bare(), does(d, lc.Find, "")}
+	tests["looks by name"] = tickTest{as, bare(), does(d, lc.FindByName, "")}
 	tests["row asks for the bindings"] = tickTest{as, unknown, does(d, lc.ListBindings, "")}
 	runTicks(t, stored(lc.Instance, d), tests)
 }
@@ -76,22 +76,22 @@ func TestDelete(t *testing.T) {
 func TestDeleteWaitsForItsBindings(t *testing.T) {
 	t.Parallel()
 	view := func(s lc.State, open bool) lc.BindingView {
-		return lc.BindingView{ID: string(s), State: s, InstanceCreateOp: "made", OpenPost: open}
+		return lc.BindingView{ID: string(s), State: s, InstanceCreateOp: "made", HasOpenCreate: open}
 	}
 	former := view(lc.Ready, true)
 	former.InstanceCreateOp = "former"
 	for name, test := range map[string]struct {
 		bindings []lc.BindingView
-		do       lc.Do
+		do       lc.Action
 		unbound  []string
 	}{
-		"none":                             {nil, lc.Remove, nil},
-		"of a former incarnation":          {[]lc.BindingView{former}, lc.Remove, nil},
-		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.Remove, nil},
+		"none":                             {nil, lc.SendDelete, nil},
+		"of a former incarnation":          {[]lc.BindingView{former}, lc.SendDelete, nil},
+		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.SendDelete, nil},
 		"creating, ready and failed":       {[]lc.BindingView{view(lc.Creating, false), view(lc.Ready, false), view(lc.CreateFailed, false)}, lc.Unbind, []string{"creating", "ready", "create failed"}},
 		"deleting":                         {[]lc.BindingView{view(lc.Deleting, false)}, lc.Wait, nil},
 		"deleting beside a ready one":      {[]lc.BindingView{view(lc.Deleting, false), view(lc.Ready, false)}, lc.Unbind, []string{"ready"}},
-		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.Remove, nil},
+		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.SendDelete, nil},
 		"unbind failed, with an open POST": {[]lc.BindingView{view(lc.DeleteFailed, true)}, lc.Wait, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

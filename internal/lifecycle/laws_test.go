@@ -38,14 +38,14 @@ func (w *world) watch(i *item, before lc.Record) {
 }
 
 func holds(r lc.Record, call int) bool {
-	return slices.ContainsFunc(r.OpenCalls, func(c lc.OpenCall) bool { return c.N == call })
+	return slices.ContainsFunc(r.OpenCalls, func(c lc.OpenCall) bool { return c.Number == call })
 }
 
 // result checks that the end of an operation is true, and told once.
 func (w *world) result(i *item, before lc.Record, f lc.Finished, superseded bool) {
 	_, again := w.results[f.ID]
 	w.law(lawEnds, !again, "%s ended twice", f.ID)
-	e := ending{Finished: f, superseded: superseded, overdue: !f.Ended.Before(before.Operation.Deadline)}
+	e := ending{Finished: f, superseded: superseded, overdue: !f.EndedAt.Before(before.Operation.Deadline)}
 	w.results[f.ID] = e
 	w.say("%s ended: succeeded %t %s", f.ID, f.Succeeded, f.Description)
 	switch {
@@ -75,7 +75,7 @@ func (w *world) nothingLeft(i *item, f lc.Finished) {
 		return
 	}
 	for _, m := range w.cloud.underway() {
-		w.law(lawGone, m.item != i.id || m.do != lc.Post, "%s succeeded while %v may still take effect", f.ID, m)
+		w.law(lawGone, m.item != i.id || m.do != lc.SendCreate, "%s succeeded while %v may still take effect", f.ID, m)
 	}
 	parent := i.record.InstanceGUID
 	for _, r := range w.cloud.rows {
@@ -106,7 +106,7 @@ func (w *world) reallyFailed(i *item, before lc.Record, f lc.Finished) {
 		return
 	}
 	for _, m := range w.cloud.underway() {
-		harmless := m.item != i.id || m.call == 0 || m.do == lc.Patch && w.cloud.row(m.guid) == nil
+		harmless := m.item != i.id || m.call == 0 || m.do == lc.SendUpdate && w.cloud.row(m.guid) == nil
 		w.law(lawUnknown, harmless, "%s failed while %v may still take effect", f.ID, m)
 	}
 	going := i.record.Kind == lc.Binding && w.view().State == lc.Deleting
@@ -132,7 +132,7 @@ func (w *world) recorded(m *message, k *driver) {
 	stored := k.item.history[k.revision]
 	op := stored.Operation
 	intended := op.ID == m.operation && (m.call != 0 && holds(stored, m.call) ||
-		m.do == lc.Remove && op.JobGUID == m.guid || m.do == lc.RemoveLeftover && op.Cleanup.GUID == m.guid)
+		m.do == lc.SendDelete && op.JobGUID == m.guid || m.do == lc.SendDeleteLeftover && op.Cleanup.GUID == m.guid)
 	w.law(lawRecord, intended, "%v leaves, and revision %d does not say so", m, k.revision)
 	w.law(lawRecord, m.call == 0 || holds(k.item.record, m.call), "%v leaves, and its open call is no more", m)
 }

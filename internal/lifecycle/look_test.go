@@ -23,7 +23,7 @@ func TestAnOlderLookEndsNothing(t *testing.T) {
 			r.Operation.Deadline = noon().Add(time.Hour)
 			for began, want := range map[time.Duration]lc.Outcome{0: lc.Ended, time.Second: lc.Ended, -time.Second: lc.Ongoing} {
 				tick := seen()
-				tick.Look.Began = tick.Read.Add(began)
+				tick.Look.Began = tick.ReadAt.Add(began)
 				d, err := lc.Next(r, tick)
 				if err != nil || d.Outcome != want {
 					t.Errorf("the look-up began %v after the read: %q, %v; want %q", began, d.Outcome, err, want)

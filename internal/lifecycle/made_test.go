@@ -11,16 +11,16 @@ import (
 // parameters, so that a row which then vanishes is never posted again.
 func TestMadeWithoutAJob(t *testing.T) {
 	t.Parallel()
-	r, e := sentOff(lc.Creating, lc.Post, lc.ReplyDone)
+	r, e := sentOff(lc.Creating, lc.SendCreate, lc.ReplyDone)
 	d, err := lc.Next(r, e)
-	if err != nil || !d.Settled || !d.Record.Operation.CreatedWithoutJob {
+	if err != nil || !d.ForgetParameters || !d.Record.Operation.CreatedWithoutJob {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	tick := seen()
 	d.Record.OpenCalls = nil
 	tick.Operation, d.Record.Operation.Deadline = d.Record.Operation.ID, noon().Add(time.Hour)
 	d, err = lc.Next(d.Record, tick)
-	if err != nil || d.Effect.Do == lc.Post || d.Outcome != lc.Ended || d.Ended.Succeeded {
+	if err != nil || d.Effect.Do == lc.SendCreate || d.Outcome != lc.Ended || d.Result.Succeeded {
 		t.Errorf("%+v, %v; want the create to end as failed", d, err)
 	}
 }
@@ -29,7 +29,7 @@ func TestMadeWithoutAJob(t *testing.T) {
 // instance is not there.
 func TestARefusalThatFindsNothingSaysSo(t *testing.T) {
 	t.Parallel()
-	r, e := sentOff(lc.Updating, lc.Patch, lc.ReplyAbsent)
+	r, e := sentOff(lc.Updating, lc.SendUpdate, lc.ReplyAbsent)
 	r.CFGUID = "guid"
 	d, err := lc.Next(r, e)
 	if err != nil {
@@ -39,7 +39,7 @@ func TestARefusalThatFindsNothingSaysSo(t *testing.T) {
 	d.Record.OpenCalls = nil
 	tick.Operation, d.Record.Operation.Deadline = d.Record.Operation.ID, noon().Add(time.Hour)
 	d, err = lc.Next(d.Record, tick)
-	if err != nil || d.Ended == nil || !d.Ended.Unusable || !d.Ended.NotRepeatable {
-		t.Errorf("%+v, %v; want an end that is final, with the instance unusable", d.Ended, err)
+	if err != nil || d.Result == nil || !d.Result.InstanceUnusable || !d.Result.UpdateNotRepeatable {
+		t.Errorf("%+v, %v; want an end that is final, with the instance unusable", d.Result, err)
 	}
 }

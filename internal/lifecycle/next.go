@@ -23,15 +23,15 @@ type Decision struct {
 	// Outcome answers a request; for a tick it is Ongoing, Ended or Stopped.
 	Outcome Outcome
 	Effect  Effect
-	// Claimed is true when the request began a new operation, or would have.
-	Claimed bool
-	// Ended is the result that this decision wrote for an operation, nil for none.
-	Ended *Finished
+	// NeedsClaim is true when the request began a new operation, or would have.
+	NeedsClaim bool
+	// Result is the result that this decision wrote for an operation, nil for none.
+	Result *Finished
 	// Wait is how long the driver stays away now; 0: as long as the tick said.
 	Wait time.Duration
-	// Settled is true when Cloud Foundry took the call, so that its parameters are
+	// ForgetParameters is true when Cloud Foundry took the call, so that its parameters are
 	// needed no more.
-	Settled bool
+	ForgetParameters bool
 }
 
 // Outcome is the answer to a request, in words that are neither HTTP's nor OSB's.
@@ -39,15 +39,15 @@ type Outcome string
 
 // The outcomes.
 const (
-	Accepted      Outcome = "202 new"
-	Running       Outcome = "202 same operation"
-	Exists        Outcome = "200"
-	Conflict      Outcome = "409"
-	Busy          Outcome = "422 ConcurrencyError"
-	Forbidden     Outcome = "422 with a description"
-	AsyncRequired Outcome = "422 AsyncRequired"
-	Missing       Outcome = "404"
-	AlreadyGone   Outcome = "410"
+	Accepted      Outcome = "accepted"
+	Running       Outcome = "running"
+	Exists        Outcome = "exists"
+	Conflict      Outcome = "conflict"
+	Busy          Outcome = "busy"
+	NotUpdatable  Outcome = "not updatable"
+	AsyncRequired Outcome = "async required"
+	Missing       Outcome = "missing"
+	AlreadyGone   Outcome = "already gone"
 	// Hold: a synchronous bind waits for its instance and claims nothing yet.
 	Hold Outcome = "held"
 	// Superseded: the claim was lost and may not be made any more (protocol.md 2.3).
@@ -60,37 +60,37 @@ const (
 
 // Effect is what the caller does next. Do says what; the other fields belong to it.
 type Effect struct {
-	Do Do
+	Do Action
 	// GUID of the row to look at or to delete; for Find of keys, their instance's.
 	GUID string
 	// GUIDs of rows to find whatever they are called.
 	GUIDs []string
 	// Job to ask for.
 	Job string
-	// Call is the number of the open call that a POST or PATCH carries.
-	Call int
+	// CallNumber is the number of the open call that a POST or PATCH carries.
+	CallNumber int
 	// Bindings to turn to deleting.
 	Bindings []string
 }
 
-// Do is the kind of an effect.
-type Do string
+// Action is the kind of an effect.
+type Action string
 
-// The effects. Those up to Locate bring knowledge that goes into the same tick.
+// The effects. Those up to FindOrg bring knowledge that goes into the same tick.
 const (
-	DoNothing      Do = ""
-	ReadInstance   Do = "read instance"
-	ListBindings   Do = "list bindings"
-	Find           Do = "find by name"
-	FindGUID       Do = "find by guid"
-	AskJob         Do = "ask job"
-	Locate         Do = "find the org"
-	Post           Do = "POST"
-	Patch          Do = "PATCH"
-	Remove         Do = "DELETE"
-	RemoveLeftover Do = "DELETE leftover"
-	Unbind         Do = "unbind"
-	Wait           Do = "wait"
+	DoNothing          Action = ""
+	ReadInstance       Action = "read instance"
+	ListBindings       Action = "list bindings"
+	FindByName         Action = "find by name"
+	FindByGUID         Action = "find by guid"
+	AskJob             Action = "ask job"
+	FindOrg            Action = "find the org"
+	SendCreate         Action = "send create"
+	SendUpdate         Action = "send update"
+	SendDelete         Action = "send delete"
+	SendDeleteLeftover Action = "send delete of leftover"
+	Unbind             Action = "unbind"
+	Wait               Action = "wait"
 )
 
 // ErrEvent is returned for an event that Next does not know.

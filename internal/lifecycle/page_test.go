@@ -50,7 +50,7 @@ func (a *arrows) requests(t *testing.T, g grid) {
 	for _, l := range g.lines {
 		for _, c := range g.columns {
 			d := g.decide(t, l, c)
-			label := string(c.request.Method)
+			label := methods()[c.request.Verb]
 			if d.Outcome == lc.AlreadyGone {
 				label += " (410)"
 			}
@@ -70,7 +70,7 @@ func (a *arrows) ticks(t *testing.T, kind lc.Kind) {
 		r := stored(kind, s.state)
 		s.change(&r)
 		d, err := lc.Next(r, s.tick)
-		if err != nil || d.Ended == nil {
+		if err != nil || d.Result == nil {
 			t.Fatalf("%s, %s: %+v, %v: it should end the operation", s.state, s.label, d, err)
 		}
 		a.add(s.state, d.Record.State, s.label)
@@ -89,7 +89,7 @@ type sight struct {
 func sights(kind lc.Kind) []sight {
 	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	vanished := func(r *lc.Record) { r.Operation.Job = "job" }
-	failedJob := &lc.JobStatus{State: lc.JobFailed, BrokersWord: true}
+	failedJob := &lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true}
 	all := []sight{
 		{lc.Creating, "its row succeeded", seen(mine(lc.Create, lc.LastSucceeded)), as},
 		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), failedJob), accepted},

@@ -12,7 +12,7 @@ type Progress struct {
 // Poll answers for the operation with this id, or for the latest one when the id
 // is empty or unknown (osb-choices B3, B9). instance is needed for bindings.
 func Poll(r Record, id string, instance InstanceView) Progress {
-	effective := Effective(r, instance)
+	effective := EffectiveState(r, instance)
 	if r.Running(id) && effective == r.State {
 		return Progress{Known: true, Running: true}
 	}

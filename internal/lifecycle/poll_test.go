@@ -22,7 +22,7 @@ func poll(r lc.Record, id string, v lc.InstanceView) told {
 // cancelled is an instance whose create was cancelled by a DELETE that runs.
 func cancelled(t *testing.T) lc.Record {
 	t.Helper()
-	return ask(t, stored(lc.Instance, lc.Creating), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}).Record
+	return ask(t, stored(lc.Instance, lc.Creating), lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}).Record
 }
 
 // TestPoll is osb-choices B1, B3, B8 and B9.

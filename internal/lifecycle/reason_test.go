@@ -72,17 +72,17 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 // that is written once.
 func TestADeleteNamesTheBindingThatHoldsItUp(t *testing.T) {
 	t.Parallel()
-	view := lc.BindingView{ID: "b", State: lc.Deleting, InstanceCreateOp: "made", Trouble: "The broker timed out."}
+	view := lc.BindingView{ID: "b", State: lc.Deleting, InstanceCreateOp: "made", Problem: "The broker timed out."}
 	d := drive(t, stored(lc.Instance, lc.Deleting), func(k *lc.Tick) {
 		k.BindingsKnown, k.Bindings = true, []lc.BindingView{view}
-		k.Look = &lc.Look{Began: k.Read, Rows: []lc.Row{mine(lc.Create, lc.LastSucceeded)}}
+		k.Look = &lc.Look{Began: k.ReadAt, Rows: []lc.Row{mine(lc.Create, lc.LastSucceeded)}}
 	})
 	d.until(noon().Add(10 * time.Minute))
 	d.says("The service binding b is not deleted yet: The broker timed out.")
 	if d.writes != 1 {
 		t.Errorf("%d writes, want one", d.writes)
 	}
-	view.Trouble = ""
+	view.Problem = ""
 	d.step()
 	d.says("The service instance is deleted once it has no service bindings any more.")
 }

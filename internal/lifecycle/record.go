@@ -96,9 +96,9 @@ type Operation struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Held is true for a bind or unbind claimed without accepts_incomplete.
 	Held bool `json:"held,omitempty"`
-	// Fresh is true when the claim found nothing living, so that the first call
+	// IDWasFree is true when the claim found nothing living, so that the first call
 	// may go without a look-up (protocol.md 3.8).
-	Fresh bool `json:"fresh,omitempty"`
+	IDWasFree bool `json:"fresh,omitempty"`
 	// Job and JobGUID are the newest Cloud Foundry job of this operation and the
 	// resource that it works on (the GUID is empty for a create).
 	Job     string `json:"job,omitempty"`
@@ -112,9 +112,9 @@ type Operation struct {
 	NameTaken int `json:"taken,omitempty"`
 	// FinalRefusal is why the POST or PATCH was refused for good; Code its OSB error word.
 	FinalRefusal string `json:"refused,omitempty"`
-	// Unusable: the refusal says that the instance is not there any more.
-	Unusable bool   `json:"unusable,omitempty"`
-	Code     string `json:"code,omitempty"`
+	// InstanceMissing: the refusal says that the instance is not there any more.
+	InstanceMissing bool   `json:"unusable,omitempty"`
+	Code            string `json:"code,omitempty"`
 	// TemporaryRefusal is a refusal that another try may cure, and Unheard what is known of a Cloud
 	// Foundry that did not answer what was asked last; both in words for the operation's
 	// user. They may quote a backing broker, so they are in no log and end with the operation.
@@ -160,10 +160,10 @@ type Lease struct {
 // OpenCall is a POST or PATCH that may still take effect in Cloud Foundry. It
 // belongs to the record and outlives its operation.
 type OpenCall struct {
-	N     int       `json:"n"`
-	Seq   int64     `json:"seq"`
-	Verb  Verb      `json:"verb"`
-	Until time.Time `json:"until"`
+	Number int       `json:"n"`
+	Seq    int64     `json:"seq"`
+	Verb   Verb      `json:"verb"`
+	Until  time.Time `json:"until"`
 }
 
 // Finished is the result of an operation that ended or was superseded.
@@ -176,11 +176,11 @@ type Finished struct {
 	// a backing broker said, and are dropped when the next operation begins.
 	OwnWords bool      `json:"own,omitempty"`
 	Code     string    `json:"code,omitempty"`
-	Ended    time.Time `json:"ended"`
-	// Unusable: the instance of a failed update works no more. NotRepeatable: the same
+	EndedAt  time.Time `json:"ended"`
+	// InstanceUnusable: the instance of a failed update works no more. NotRepeatable: the same
 	// update would fail again.
-	Unusable      bool `json:"unusable,omitempty"`
-	NotRepeatable bool `json:"final,omitempty"`
+	InstanceUnusable    bool `json:"unusable,omitempty"`
+	UpdateNotRepeatable bool `json:"final,omitempty"`
 }
 
 // FinishedLimit is how many results a record remembers.
@@ -200,9 +200,9 @@ func (r Record) Running(id string) bool {
 	return r.State.Busy() && r.Operation.ID == id
 }
 
-// HasOpen reports whether a call of this verb may still take effect at the given
+// HasOpenCall reports whether a call of this verb may still take effect at the given
 // time; an empty verb means any.
-func (r Record) HasOpen(verb Verb, at time.Time) bool {
+func (r Record) HasOpenCall(verb Verb, at time.Time) bool {
 	return slices.ContainsFunc(r.OpenCalls, func(c OpenCall) bool {
 		return (verb == "" || c.Verb == verb) && c.Until.After(at)
 	})
@@ -211,9 +211,9 @@ func (r Record) HasOpen(verb Verb, at time.Time) bool {
 // guidLimit is how many GUIDs a record remembers, the one in use aside.
 const guidLimit = 10
 
-// Owns reports whether the row with this GUID was made by an operation of this record,
+// OwnsRow reports whether the row with this GUID was made by an operation of this record,
 // as far as it remembers.
-func (r Record) Owns(guid string) bool {
+func (r Record) OwnsRow(guid string) bool {
 	return guid != "" && (guid == r.CFGUID || slices.Contains(r.GUIDs, guid))
 }
 
@@ -226,9 +226,9 @@ func (r Record) KnownGUIDs() []string {
 	return guids
 }
 
-// Knows reports whether the operation is, or was, one of this record, as far as it
+// KnowsOperation reports whether the operation is, or was, one of this record, as far as it
 // remembers. Sequence numbers say nothing: a store that was restored gives them twice.
-func (r Record) Knows(operation string) bool {
+func (r Record) KnowsOperation(operation string) bool {
 	if operation == r.Operation.ID || operation == r.CreateOp.ID {
 		return true
 	}

@@ -9,12 +9,12 @@ import (
 type Replied struct {
 	Operation string
 	// Do, Call and GUID are those of the effect that was carried out.
-	Do   Do
-	Call int
-	GUID string
-	// Own is true while the record is still at the revision of the intent.
-	Own    bool
-	Answer Answer
+	Do         Action
+	CallNumber int
+	GUID       string
+	// SameRevision is true while the record is still at the revision of the intent.
+	SameRevision bool
+	Answer       Answer
 	// Driver gave the lease and takes it back.
 	Driver string
 	Now    time.Time
@@ -28,10 +28,10 @@ type Replied struct {
 func replied(r Record, e Replied) Decision {
 	d := Decision{Record: r.Clone(), Outcome: Ongoing, Effect: Effect{Do: Wait}}
 	definite := e.Answer.Reply != ReplyUnknown
-	if definite && e.Call != 0 {
-		d.Write = d.Record.dropCall(e.Call)
+	if definite && e.CallNumber != 0 {
+		d.Write = d.Record.dropCall(e.CallNumber)
 	}
-	if !e.Own || !r.Running(e.Operation) {
+	if !e.SameRevision || !r.Running(e.Operation) {
 		d.Outcome = Stopped
 		return d
 	}
@@ -39,15 +39,15 @@ func replied(r Record, e Replied) Decision {
 	if definite {
 		d.Write = true
 		op.Lease, op.NoAnswer = Lease{}, ""
-		if e.Call != 0 {
+		if e.CallNumber != 0 {
 			op.Answered++
 		}
-		d.Settled = e.Call != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
+		d.ForgetParameters = e.CallNumber != 0 && (e.Answer.Reply == ReplyAccepted || e.Answer.Reply == ReplyDone)
 		if took(e.Answer) && op.TemporaryRefusal != "" && op.FailedDeletes == 0 && resume(op, e.Pace, e.Now, e.Wait) {
 			d.Wait = e.Pace.Wait(0)
 			e.Wait = d.Wait
 		}
-		if e.Do == Post {
+		if e.Do == SendCreate {
 			d.Record.remember(e.Answer.GUID)
 		}
 		note(op, e)
@@ -69,10 +69,10 @@ func took(a Answer) bool { return a.Reply == ReplyAccepted || a.Reply == ReplyDo
 func note(op *Operation, e Replied) {
 	noteTrouble(op, e)
 	switch e.Do {
-	case RemoveLeftover:
+	case SendDeleteLeftover:
 		op.Cleanup.Job = e.Answer.Job
 		return
-	case Remove:
+	case SendDelete:
 		op.Job = e.Answer.Job
 		return
 	default:
@@ -84,13 +84,13 @@ func note(op *Operation, e Replied) {
 		op.Job = e.Answer.Job
 		op.JobGUID = e.GUID
 	case ReplyDone:
-		op.CreatedWithoutJob = e.Do == Post
+		op.CreatedWithoutJob = e.Do == SendCreate
 	case ReplyRefused:
 		op.FinalRefusal = firstOf(e.Answer.Description, refusedIt)
 		op.Code = e.Answer.Code
 	case ReplyAbsent:
-		if e.Do == Patch {
-			op.Unusable = true
+		if e.Do == SendUpdate {
+			op.InstanceMissing = true
 			op.FinalRefusal = "The service instance does not exist in Cloud Foundry, or its create failed there. Delete it and create it again."
 		}
 	default: // busy: the next look-up tells
@@ -100,12 +100,12 @@ func note(op *Operation, e Replied) {
 // noteTrouble keeps why the call is to be sent again. For a DELETE no refusal is for
 // good, and one of the backing broker counts.
 func noteTrouble(op *Operation, e Replied) {
-	removes := e.Do == Remove || e.Do == RemoveLeftover
+	removes := e.Do == SendDelete || e.Do == SendDeleteLeftover
 	text := firstOf(e.Answer.Description, notNow)
 	switch {
 	case took(e.Answer) && (!removes || op.FailedDeletes == 0):
 		op.TemporaryRefusal = ""
-	case removes && e.Answer.BrokersWord:
+	case removes && e.Answer.FromBackingBroker:
 		op.turnedDown(text, true, e.Now, e.Pace)
 	case e.Answer.Reply == ReplyBusy, removes && e.Answer.Reply == ReplyRefused:
 		op.TemporaryRefusal = text
@@ -117,6 +117,6 @@ func noteTrouble(op *Operation, e Replied) {
 
 func (r *Record) dropCall(n int) bool {
 	before := len(r.OpenCalls)
-	r.OpenCalls = slices.DeleteFunc(r.OpenCalls, func(c OpenCall) bool { return c.N == n })
+	r.OpenCalls = slices.DeleteFunc(r.OpenCalls, func(c OpenCall) bool { return c.Number == n })
 	return len(r.OpenCalls) != before
 }

@@ -5,46 +5,36 @@ import (
 	"time"
 )
 
-// Method is the HTTP method of a request that changes something.
-type Method string
-
-// The methods.
-const (
-	PUT    Method = "PUT"
-	PATCH  Method = "PATCH"
-	DELETE Method = "DELETE"
-)
-
 // Request is a PUT, PATCH or DELETE of an instance, or a PUT or DELETE of a binding.
 type Request struct {
-	Method Method
+	Verb Verb
 	// SameAttributes: a PUT has the attributes now in force; a PATCH leads to the same target
 	// as the update that runs.
 	SameAttributes bool
 	// NoEffect: a PATCH would change nothing. Empty: it names nothing to change.
-	NoEffect bool
-	Empty    bool
+	NoEffect     bool
+	NamesNothing bool
 	// AcceptsIncomplete is accepts_incomplete.
 	AcceptsIncomplete bool
 	// Instance is the instance's record as just read; for bindings only.
 	Instance InstanceView
-	Claim    Claim
-	// First is the first read of a request whose write was lost; nil before that.
-	First *FirstRead
+	// Now is the time of this decision, and TombstoneTTL how long a tombstone or ghost lives.
+	Now          time.Time
+	TombstoneTTL time.Duration
+	NewOperation NewOperation
+	// FirstRead is the first read of a request whose write was lost; nil before that.
+	FirstRead *FirstRead
 	// MayNotClaim: what the request read first is not known, so it may claim nothing any more
 	// (protocol.md 2.1).
 	MayNotClaim bool
 }
 
-// Claim is what a new operation is made of, in case one is.
-type Claim struct {
+// NewOperation is what the operation has that the request begins, if it begins one.
+type NewOperation struct {
 	ID       string
-	Now      time.Time
 	Deadline time.Time
-	// Due is when the new operation counts as overdue.
+	// Due is when the operation counts as overdue, if its workflow has not shown itself.
 	Due time.Time
-	// TombstoneTTL is how long a tombstone or ghost lives.
-	TombstoneTTL time.Duration
 }
 
 // FirstRead remembers what a request read before it tried to write.
@@ -52,16 +42,16 @@ type FirstRead struct{ Life, Seq int64 }
 
 // request decides by the lifecycle table (docs/lifecycle.md).
 func request(r Record, q Request) (Decision, error) {
-	if r.Kind == Binding && q.Method == PATCH {
-		return Decision{}, fmt.Errorf("lifecycle: PATCH of a binding: %w", ErrEvent)
+	if r.Kind == Binding && q.Verb == Update {
+		return Decision{}, fmt.Errorf("lifecycle: update of a binding: %w", ErrEvent)
 	}
-	if q.First != nil && q.Method == DELETE && r.Life != q.First.Life {
+	if q.FirstRead != nil && q.Verb == Delete && r.Life != q.FirstRead.Life {
 		return Decision{Record: r, Outcome: AlreadyGone}, nil // what it was about is over
 	}
-	state := Effective(r, q.Instance)
+	state := EffectiveState(r, q.Instance)
 	d := Decision{Record: r, Outcome: outcome(state, q)}
-	d.Claimed = d.Outcome == Accepted
-	if d.Claimed && r.Kind == Binding && q.Method == PUT {
+	d.NeedsClaim = d.Outcome == Accepted
+	if d.NeedsClaim && r.Kind == Binding && q.Verb == Create {
 		d.Outcome = admit(q)
 	}
 	// Safeguard: no claim after a lost write with another life or seq.
@@ -75,12 +65,12 @@ func request(r Record, q Request) (Decision, error) {
 	case Accepted:
 		d.Record, d.Write = claim(r, state, q), true
 	case AlreadyGone:
-		d.Record, d.Write = bury(r, q.Claim), true
+		d.Record, d.Write = bury(r, q), true
 	default:
 		return d, nil
 	}
 	if r.State.Busy() {
-		d.Ended = &d.Record.Finished[len(d.Record.Finished)-1]
+		d.Result = &d.Record.Finished[len(d.Record.Finished)-1]
 	}
 	return d, nil
 }
@@ -88,10 +78,10 @@ func request(r Record, q Request) (Decision, error) {
 // overtaken reports whether somebody else's operation or deletion came between the
 // request's first read and now. A DELETE may still claim then: its life is the same.
 func (q Request) overtaken(r Record) bool {
-	if q.Method == DELETE {
+	if q.Verb == Delete {
 		return false
 	}
-	return q.MayNotClaim || q.First != nil && (r.Life != q.First.Life || r.Seq != q.First.Seq)
+	return q.MayNotClaim || q.FirstRead != nil && (r.Life != q.FirstRead.Life || r.Seq != q.FirstRead.Seq)
 }
 
 // needsAsync says where a platform that does not speak async is turned away.
@@ -100,15 +90,15 @@ func needsAsync(o Outcome, q Request) bool {
 	case Accepted, Running, AlreadyGone:
 		return true
 	case Exists:
-		return q.Method == PATCH
+		return q.Verb == Update
 	default:
 		return false
 	}
 }
 
-// Effective is the state that counts: a binding of another incarnation of its
+// EffectiveState is the state that counts: a binding of another incarnation of its
 // instance, or of one that is gone, counts as gone for every request.
-func Effective(r Record, instance InstanceView) State {
+func EffectiveState(r Record, instance InstanceView) State {
 	if r.Kind == Binding && r.State.Living() && Orphaned(r, instance) {
 		return Gone
 	}
@@ -121,10 +111,10 @@ func Orphaned(binding Record, instance InstanceView) bool {
 }
 
 func outcome(s State, q Request) Outcome {
-	switch q.Method {
-	case PUT:
+	switch q.Verb {
+	case Create:
 		return put(s, q)
-	case PATCH:
+	case Update:
 		return patch(s, q)
 	default:
 		return remove(s)
@@ -161,7 +151,7 @@ func patch(s State, q Request) Outcome {
 	case Creating, Deleting:
 		return Busy
 	case CreateFailed, DeleteFailed:
-		return Forbidden
+		return NotUpdatable
 	case Updating:
 		if q.SameAttributes {
 			return Running
@@ -169,7 +159,7 @@ func patch(s State, q Request) Outcome {
 		return Busy
 	case UpdateFailed:
 		// What Cloud Foundry now has is uncertain, so anything named is sent again.
-		if q.Empty {
+		if q.NamesNothing {
 			return Exists
 		}
 		return Accepted

@@ -55,12 +55,12 @@ func impatient(verb lc.Verb) next {
 	return func(r lc.Record, e lc.Event) (lc.Decision, error) {
 		t, ok := e.(lc.Tick)
 		if ok && r.Operation.Verb == verb {
-			t.Read = t.Read.Add(settleAfter)
+			t.ReadAt = t.ReadAt.Add(settleAfter)
 			if t.Look != nil {
-				t.Look = &lc.Look{Began: t.Read, Rows: t.Look.Rows}
+				t.Look = &lc.Look{Began: t.ReadAt, Rows: t.Look.Rows}
 			}
 			d, err := lc.Next(r, t)
-			ends := d.Ended != nil && d.Ended.Succeeded == (verb == lc.Delete) && t.Now.Before(r.Operation.Deadline)
+			ends := d.Result != nil && d.Result.Succeeded == (verb == lc.Delete) && t.Now.Before(r.Operation.Deadline)
 			if ends || d.Effect.Do == lc.ListBindings {
 				return d, err
 			}
@@ -73,12 +73,12 @@ func impatient(verb lc.Verb) next {
 func safeguards() map[string]sabotage {
 	return map[string]sabotage{
 		"a call leaves without its open call": {next: onDecision(func(r lc.Record, _ lc.Event, d *lc.Decision) {
-			if d.Effect.Do == lc.Post || d.Effect.Do == lc.Patch {
+			if d.Effect.Do == lc.SendCreate || d.Effect.Do == lc.SendUpdate {
 				d.Record.OpenCalls = r.OpenCalls
 			}
 		}), laws: []string{lawRecord}},
 		"a DELETE leaves without its intent": {next: onDecision(func(r lc.Record, _ lc.Event, d *lc.Decision) {
-			if d.Effect.Do == lc.Remove {
+			if d.Effect.Do == lc.SendDelete {
 				d.Record.Operation.JobGUID = ""
 			}
 		}), laws: []string{lawRecord}},
@@ -96,7 +96,7 @@ func safeguards() map[string]sabotage {
 		}, laws: []string{lawRecord}},
 		"a lost claim is made again": {next: func(r lc.Record, e lc.Event) (lc.Decision, error) {
 			if q, ok := e.(lc.Request); ok {
-				q.First = nil
+				q.FirstRead = nil
 				e = q
 			}
 			return lc.Next(r, e)
@@ -127,7 +127,7 @@ func safeguards() map[string]sabotage {
 			}
 		}), laws: []string{lawEnds}},
 		"a DELETE is refused while something runs": {next: onDecision(func(r lc.Record, e lc.Event, d *lc.Decision) {
-			if q, ok := e.(lc.Request); ok && q.Method == lc.DELETE && r.State.Busy() {
+			if q, ok := e.(lc.Request); ok && q.Verb == lc.Delete && r.State.Busy() {
 				*d = lc.Decision{Record: r, Outcome: lc.Busy}
 			}
 		}), laws: []string{lawGone}},
@@ -162,8 +162,8 @@ func safeguards() map[string]sabotage {
 			row.Update = r.Operation.ID
 		}), laws: []string{lawUnknown}},
 		"a look-up that failed counts as empty": {next: onDecision(func(_ lc.Record, e lc.Event, d *lc.Decision) {
-			if t, ok := e.(lc.Tick); ok && d.Effect.Do == lc.Find {
-				t.Look = &lc.Look{Began: t.Read}
+			if t, ok := e.(lc.Tick); ok && d.Effect.Do == lc.FindByName {
+				t.Look = &lc.Look{Began: t.ReadAt}
 				*d, _ = lc.Next(d.Record, t)
 			}
 		}), laws: []string{lawGone, lawTwice, lawUnknown}},

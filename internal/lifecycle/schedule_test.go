@@ -10,7 +10,7 @@ import (
 // play lets chance write a schedule, brings everything to rest under a fair one, and
 // at last deletes what is left.
 func (w *world) play() {
-	w.ask("instance", lc.PUT, "small", true)
+	w.ask("instance", lc.Create, "small", true)
 	if oneIn(w.chance, 2) { // begin with an instance that is there
 		w.settle()
 		w.fair = false
@@ -24,7 +24,7 @@ func (w *world) play() {
 	w.settle()
 	if w.broken == nil && !oneIn(w.chance, 4) {
 		w.deadline = week
-		w.ask("instance", lc.DELETE, "", true)
+		w.ask("instance", lc.Delete, "", true)
 		w.settle()
 		gone := w.items["instance"].record.State
 		w.law(lawGone, gone == lc.Gone || gone == lc.Ghost, "after a DELETE the instance is %q", gone)
@@ -67,21 +67,21 @@ func (w *world) request() {
 	plan := plans[w.chance.pick(len(plans))]
 	if w.bindings && w.chance.pick(4) != 0 {
 		if w.chance.pick(3) == 0 {
-			w.ask("binding", lc.DELETE, "", oneIn(w.chance, 2))
+			w.ask("binding", lc.Delete, "", oneIn(w.chance, 2))
 			return
 		}
-		w.ask("binding", lc.PUT, plan, oneIn(w.chance, 2))
+		w.ask("binding", lc.Create, plan, oneIn(w.chance, 2))
 		return
 	}
 	switch w.chance.pick(9) {
 	case 0, 1:
-		w.ask("instance", lc.DELETE, "", true)
+		w.ask("instance", lc.Delete, "", true)
 	case 2, 3, 4, 5:
-		w.ask("instance", lc.PATCH, plan, true)
+		w.ask("instance", lc.Update, plan, true)
 	case 6:
-		w.ask("instance", []lc.Method{lc.PUT, lc.PATCH, lc.DELETE}[w.chance.pick(3)], plan, false)
+		w.ask("instance", []lc.Verb{lc.Create, lc.Update, lc.Delete}[w.chance.pick(3)], plan, false)
 	default:
-		w.ask("instance", lc.PUT, plan, true)
+		w.ask("instance", lc.Create, plan, true)
 	}
 }
 

@@ -90,9 +90,9 @@ func (s JobState) Ended() bool { return s == JobComplete || s == JobFailed || s 
 // JobStatus is what Cloud Foundry said of a job.
 type JobStatus struct {
 	State JobState
-	// BrokersWord is true when a failure is the backing broker's own answer, and
+	// FromBackingBroker is true when a failure is the backing broker's own answer, and
 	// not a conflict, a timeout or trouble inside Cloud Foundry.
-	BrokersWord bool
+	FromBackingBroker bool
 	// Description is fit for the user: no hosts, no URLs.
 	Description string
 	// Code is an OSB error word such as RequiresApp, or empty.
@@ -117,9 +117,9 @@ type BindingView struct {
 	ID               string
 	State            State
 	InstanceCreateOp string
-	OpenPost         bool
-	// Trouble is what its unbind waits for, or why it failed, in words for users.
-	Trouble string
+	HasOpenCreate    bool
+	// Problem is what its unbind waits for, or why it failed, in words for users.
+	Problem string
 }
 
 // Reply is how a call that was sent ended.
@@ -154,8 +154,8 @@ type Answer struct {
 	// (ReplyBusy). Description is fit for users: no hosts, no URLs, no secrets.
 	Description string
 	Code        string
-	// BrokersWord is true when the refusal is the backing broker's own answer.
-	BrokersWord bool
+	// FromBackingBroker is true when the refusal is the backing broker's own answer.
+	FromBackingBroker bool
 	// StalePlan: refused because the plan's GUID means nothing any more; another
 	// try may help once the marketplace has been read again. With ReplyBusy: it has been,
 	// and the plan is there.

@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "write docs/lifecycle.md anew")
 
 const page = "../../docs/lifecycle.md"
 
-// The contract, cell by cell, in the words of the Outcome constants.
+// The contract, cell by cell, as platforms see it: answers tells which outcome is which answer.
 const (
 	wantInstances = `
 the instance is | PUT same               | PUT different          | PATCH same target      | PATCH other target     | PATCH without effect   | PATCH empty            | DELETE
@@ -144,8 +144,8 @@ func cellWrites(t *testing.T, l line, c column, d lc.Decision) {
 	t.Helper()
 	switch d.Outcome {
 	case lc.Accepted:
-		begun := map[lc.Method]lc.State{lc.PUT: lc.Creating, lc.PATCH: lc.Updating, lc.DELETE: lc.Deleting}
-		if !d.Write || d.Record.State != begun[c.request.Method] || d.Record.Operation.ID != "new" || d.Record.Seq <= l.record.Seq {
+		begun := map[lc.Verb]lc.State{lc.Create: lc.Creating, lc.Update: lc.Updating, lc.Delete: lc.Deleting}
+		if !d.Write || d.Record.State != begun[c.request.Verb] || d.Record.Operation.ID != "new" || d.Record.Seq <= l.record.Seq {
 			t.Errorf("the claim writes %t %+v", d.Write, d.Record)
 		}
 	case lc.AlreadyGone:

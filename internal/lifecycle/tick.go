@@ -12,9 +12,9 @@ import (
 type Tick struct {
 	// Operation is the one that the caller drives.
 	Operation string
-	// Read was noted with the read of the record, before any look-up began; open
+	// ReadAt was noted with the read of the record, before any look-up began; open
 	// calls are judged at that time.
-	Read time.Time
+	ReadAt time.Time
 	// Now is the time of this decision.
 	Now time.Time
 	// SettleAfter is how long a call of unknown fate may still take effect.
@@ -30,8 +30,8 @@ type Tick struct {
 	// LookupFailed says that Cloud Foundry did not tell what the tick had asked for: there is
 	// nothing to do but to wait. Trouble is what is known of that, in words for users; it
 	// goes with a job of unclear state, too.
-	LookupFailed bool
-	Trouble      string
+	LookupFailed   bool
+	NoAnswerReason string
 	// Driver holds the lease; LeaseUntil is when its work of this tick has ended.
 	Driver     string
 	LeaseUntil time.Time
@@ -101,12 +101,12 @@ func tick(r Record, t Tick) Decision {
 // on is then described by what it is (protocol.md 9).
 func lastLook(r Record, t Tick, d Decision) Decision {
 	switch d.Effect.Do {
-	case ReadInstance, ListBindings, Find, FindGUID, AskJob, Locate:
+	case ReadInstance, ListBindings, FindByName, FindByGUID, AskJob, FindOrg:
 		return d
 	default:
 	}
 	switch {
-	case d.Ended != nil:
+	case d.Result != nil:
 		return d
 	case r.Operation.Verb != Create && patching(r, t) && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
 		return wait(r, t)
@@ -119,8 +119,8 @@ func lastLook(r Record, t Tick, d Decision) Decision {
 // patching reports whether a PATCH may still move the plan of what lives on: it may yet
 // take effect, or is being carried out.
 func patching(r Record, t Tick) bool {
-	return r.HasOpen(Update, t.Read) || t.Look != nil && slices.ContainsFunc(t.Look.Rows, func(row Row) bool {
-		return r.Owns(row.GUID) && row.Last.Verb == Update && busy(row)
+	return r.HasOpenCall(Update, t.ReadAt) || t.Look != nil && slices.ContainsFunc(t.Look.Rows, func(row Row) bool {
+		return r.OwnsRow(row.GUID) && row.Last.Verb == Update && busy(row)
 	})
 }
 
@@ -130,7 +130,7 @@ func drive(r Record, t Tick) Decision {
 	case t.unheard():
 		return unheard(r, t)
 	case t.elsewhere(r):
-		t.Trouble = Elsewhere
+		t.NoAnswerReason = Elsewhere
 		return unheard(r, t)
 	case t.heard() && cutOff(r.Operation):
 		return heardAgain(r, t)
@@ -200,30 +200,30 @@ const overdueMargin = 2 * time.Minute
 // that shows it, on the revision read before that.
 func end(r Record, t Tick, state State, f Finished) Decision {
 	n := r.Clone()
-	f.ID, f.Verb, f.Ended = r.Operation.ID, r.Operation.Verb, t.Now
+	f.ID, f.Verb, f.EndedAt = r.Operation.ID, r.Operation.Verb, t.Now
 	n.State = state
 	n.Operation.Lease, n.Operation.Cleanup = Lease{}, Cleanup{}
 	n.Operation.TemporaryRefusal, n.Operation.NoAnswer = "", ""
 	n.OpenCalls = t.unexpired(n.OpenCalls)
 	n.settleIn(t)
 	n = n.finish(f, t.Now)
-	return Decision{Record: n, Write: true, Outcome: Ended, Ended: &f, Settled: true}
+	return Decision{Record: n, Write: true, Outcome: Ended, Result: &f, ForgetParameters: true}
 }
 
 // unexpired drops, in place, the calls that can take no effect any more; without
 // that a record would grow while Cloud Foundry does not answer.
 func (t Tick) unexpired(calls []OpenCall) []OpenCall {
-	return slices.DeleteFunc(calls, func(c OpenCall) bool { return !c.Until.After(t.Read) })
+	return slices.DeleteFunc(calls, func(c OpenCall) bool { return !c.Until.After(t.ReadAt) })
 }
 
 // judged adds to the result of a failed update what OSB lets a broker say of it.
 func (d Decision) judged(as Finished) Decision {
-	if d.Ended == nil {
+	if d.Result == nil {
 		return d
 	}
 	last := &d.Record.Finished[len(d.Record.Finished)-1]
-	last.Unusable, last.NotRepeatable = as.Unusable, as.NotRepeatable
-	d.Ended = last
+	last.InstanceUnusable, last.UpdateNotRepeatable = as.InstanceUnusable, as.UpdateNotRepeatable
+	d.Result = last
 	return d
 }
 
@@ -257,7 +257,7 @@ func gone(r Record, t Tick) Decision {
 // failSettled reports a failure only when no call of the record can still take
 // effect: a late one could make a living row behind the report.
 func failSettled(r Record, t Tick, description, code string) Decision {
-	if r.HasOpen("", t.Read) { // safeguard: failed waits for open calls
+	if r.HasOpenCall("", t.ReadAt) { // safeguard: failed waits for open calls
 		return wait(r, t)
 	}
 	if !t.fresh() {
@@ -268,20 +268,20 @@ func failSettled(r Record, t Tick, description, code string) Decision {
 
 // fresh reports whether the look-up began after the read: a list that serves many
 // operations may be older, and its absences then end nothing (protocol.md 3.9).
-func (t Tick) fresh() bool { return t.Look == nil || !t.Look.Began.Before(t.Read) }
+func (t Tick) fresh() bool { return t.Look == nil || !t.Look.Began.Before(t.ReadAt) }
 
 // call is the intent to POST or PATCH: the open call is stored before it is sent.
-func call(r Record, t Tick, verb Verb, do Do) Decision {
+func call(r Record, t Tick, verb Verb, do Action) Decision {
 	n := r.Clone()
 	n.settleIn(t)
 	n.LastCall++
 	n.OpenCalls = append(t.unexpired(n.OpenCalls), OpenCall{
-		N: n.LastCall, Seq: r.Operation.Seq, Verb: verb, Until: t.Now.Add(t.SettleAfter),
+		Number: n.LastCall, Seq: r.Operation.Seq, Verb: verb, Until: t.Now.Add(t.SettleAfter),
 	})
 	n.Operation.Calls++
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
 	n.Operation.Due = due(r.Operation, t.Now, t.Wait)
-	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: do, Call: n.LastCall, GUID: r.CFGUID}}
+	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: do, CallNumber: n.LastCall, GUID: r.CFGUID}}
 }
 
 // deletion is the intent to DELETE the row of the look-up just made, by its GUID.
@@ -293,5 +293,5 @@ func deletion(r Record, t Tick, guid string) Decision {
 	n.Operation.Job, n.Operation.JobGUID = "", guid
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
 	n.Operation.Due = due(r.Operation, t.Now, t.Wait)
-	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: Remove, GUID: guid}}
+	return Decision{Record: n, Write: true, Outcome: Ongoing, Effect: Effect{Do: SendDelete, GUID: guid}}
 }

@@ -29,7 +29,7 @@ func unknown() lc.Row {
 // bare is a tick at noon that has learned nothing.
 func bare() lc.Tick {
 	return lc.Tick{
-		Operation: "mine", Read: noon(), Now: noon(), SettleAfter: settleAfter, TombstoneTTL: keep,
+		Operation: "mine", ReadAt: noon(), Now: noon(), SettleAfter: settleAfter, TombstoneTTL: keep,
 		Wait: time.Minute, Driver: "driver", LeaseUntil: noon().Add(callTime),
 	}
 }
@@ -51,7 +51,7 @@ func inState(state lc.JobState) *lc.JobStatus { return &lc.JobStatus{State: stat
 
 // open is a call that may still take effect for a minute.
 func open(verb lc.Verb, seq int64) lc.OpenCall {
-	return lc.OpenCall{N: 7, Seq: seq, Verb: verb, Until: noon().Add(time.Minute)}
+	return lc.OpenCall{Number: 7, Seq: seq, Verb: verb, Until: noon().Add(time.Minute)}
 }
 
 // tickTest is a row of docs/protocol.md.
@@ -65,7 +65,7 @@ type tickTest struct {
 type got struct {
 	Outcome lc.Outcome
 	State   lc.State
-	Do      lc.Do
+	Do      lc.Action
 	GUID    string
 	Job     string
 }
@@ -74,7 +74,7 @@ func waits(s lc.State) got   { return got{Outcome: lc.Ongoing, State: s, Do: lc.
 func ends(s lc.State) got    { return got{Outcome: lc.Ended, State: s} }
 func asksJob(s lc.State) got { return got{Outcome: lc.Ongoing, State: s, Do: lc.AskJob, Job: "job"} }
 
-func does(s lc.State, do lc.Do, guid string) got {
+func does(s lc.State, do lc.Action, guid string) got {
 	return got{Outcome: lc.Ongoing, State: s, Do: do, GUID: guid}
 }
 
@@ -128,28 +128,28 @@ func runTicks(t *testing.T, r lc.Record, tests map[string]tickTest) {
 func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
 	t.Helper()
 	switch d.Effect.Do {
-	case lc.Post, lc.Patch:
-		if !d.Write || !holds(d.Record, d.Effect.Call) || holds(before, d.Effect.Call) {
+	case lc.SendCreate, lc.SendUpdate:
+		if !d.Write || !holds(d.Record, d.Effect.CallNumber) || holds(before, d.Effect.CallNumber) {
 			t.Errorf("%s without an open call of its own: %+v", d.Effect.Do, d.Record.OpenCalls)
 		}
-	case lc.Remove, lc.RemoveLeftover:
+	case lc.SendDelete, lc.SendDeleteLeftover:
 		if !d.Write {
 			t.Errorf("%s without a write", d.Effect.Do)
 		}
-	case lc.ReadInstance, lc.ListBindings, lc.Find, lc.FindGUID, lc.AskJob, lc.Locate:
+	case lc.ReadInstance, lc.ListBindings, lc.FindByName, lc.FindByGUID, lc.AskJob, lc.FindOrg:
 		if d.Write {
 			t.Errorf("%s writes", d.Effect.Do)
 		}
 	default:
 	}
-	if (d.Outcome == lc.Ended) != (d.Ended != nil) {
-		t.Errorf("outcome %s with result %v", d.Outcome, d.Ended)
+	if (d.Outcome == lc.Ended) != (d.Result != nil) {
+		t.Errorf("outcome %s with result %v", d.Outcome, d.Result)
 	}
-	if d.Ended == nil {
+	if d.Result == nil {
 		return
 	}
-	if f, ok := d.Record.Result("mine"); !ok || f != *d.Ended || !d.Write || (!f.Succeeded && f.Description == "") {
-		t.Errorf("result %+v, remembered as %+v", *d.Ended, f)
+	if f, ok := d.Record.Result("mine"); !ok || f != *d.Result || !d.Write || (!f.Succeeded && f.Description == "") {
+		t.Errorf("result %+v, remembered as %+v", *d.Result, f)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestTick(t *testing.T) {
 	runTicks(t, stored(lc.Instance, lc.Creating), map[string]tickTest{
 		"operation not current stops":        {as, own, got{Outcome: lc.Stopped, State: lc.Creating}},
 		"ended operation stops":              {func(r *lc.Record) { r.State = lc.Ready }, bare(), got{Outcome: lc.Stopped, State: lc.Ready}},
-		"deadline looks once more":           {overdue, bare(), does(lc.Creating, lc.Find, "")},
+		"deadline looks once more":           {overdue, bare(), does(lc.Creating, lc.FindByName, "")},
 		"deadline ends it":                   {overdue, seen(), ends(lc.CreateFailed)},
 		"deadline ends it blindly":           {overdue, blind, ends(lc.CreateFailed)},
 		"deadline ends it over an open call": {both(opened(lc.Create, 100), overdue), seen(), ends(lc.CreateFailed)},
@@ -177,8 +177,8 @@ func TestTick(t *testing.T) {
 		"deadline finds it made":             {overdue, seen(mine(lc.Create, lc.LastSucceeded)), ends(lc.Ready)},
 		"deadline finds it in progress":      {overdue, seen(mine(lc.Create, lc.LastInProgress)), ends(lc.CreateFailed)},
 		"lease of another waits":             {lease(time.Second), seen(), waits(lc.Creating)},
-		"lease that is over does not":        {lease(0), seen(), does(lc.Creating, lc.Post, "")},
-		"lease of the dead does not":         {lease(time.Second), dead, does(lc.Creating, lc.Post, "")},
+		"lease that is over does not":        {lease(0), seen(), does(lc.Creating, lc.SendCreate, "")},
+		"lease of the dead does not":         {lease(time.Second), dead, does(lc.Creating, lc.SendCreate, "")},
 	})
 }
 
@@ -197,7 +197,7 @@ func TestDeadlineKeepsOpenCalls(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Creating)
 	r.Operation.Deadline = noon()
-	r.OpenCalls = []lc.OpenCall{{N: 1, Seq: 100, Verb: lc.Create, Until: noon()}, {N: 2, Seq: 100, Verb: lc.Create, Until: noon().Add(1)}}
+	r.OpenCalls = []lc.OpenCall{{Number: 1, Seq: 100, Verb: lc.Create, Until: noon()}, {Number: 2, Seq: 100, Verb: lc.Create, Until: noon().Add(1)}}
 	d, err := lc.Next(r, seen())
 	if diff := cmp.Diff(r.OpenCalls[1:], d.Record.OpenCalls); err != nil || diff != "" {
 		t.Errorf("open calls (-want +got), %v:\n%s", err, diff)

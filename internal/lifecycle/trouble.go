@@ -38,7 +38,7 @@ func (t Tick) unheard() bool {
 
 // unheard waits and says so. The record is written when that is news only.
 func unheard(r Record, t Tick) Decision {
-	why := firstOf(t.Trouble, noAnswer)
+	why := firstOf(t.NoAnswerReason, noAnswer)
 	news := r.Operation.NoAnswer != why
 	r.Operation.NoAnswer = why
 	d := wait(r, t)
@@ -169,17 +169,17 @@ func whatStood(r Record, t Tick, row Row) (string, bool) {
 	}
 	text := firstOf(t.Job.Description, last, notDone)
 	for _, b := range t.Bindings {
-		same := b.InstanceCreateOp == r.CreateOp.ID && b.State == DeleteFailed && b.Trouble != ""
-		if same && strings.Contains(text, strings.TrimSuffix(b.Trouble, ".")) {
+		same := b.InstanceCreateOp == r.CreateOp.ID && b.State == DeleteFailed && b.Problem != ""
+		if same && strings.Contains(text, strings.TrimSuffix(b.Problem, ".")) {
 			return bindingTrouble(b), true
 		}
 	}
-	return text, t.Job.BrokersWord
+	return text, t.Job.FromBackingBroker
 }
 
 func bindingTrouble(b BindingView) string {
 	if b.State == Deleting {
-		return "The service binding " + b.ID + " is not deleted yet: " + b.Trouble
+		return "The service binding " + b.ID + " is not deleted yet: " + b.Problem
 	}
-	return "The service binding " + b.ID + " could not be deleted: " + b.Trouble
+	return "The service binding " + b.ID + " could not be deleted: " + b.Problem
 }

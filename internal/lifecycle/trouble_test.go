@@ -16,7 +16,7 @@ type driven struct {
 	r             lc.Record
 	now           time.Time
 	turns, writes int
-	sent          map[lc.Do]int
+	sent          map[lc.Action]int
 	// sees fills a tick with what it learns; answers is what a call is answered.
 	sees    func(*lc.Tick)
 	answers lc.Answer
@@ -24,7 +24,7 @@ type driven struct {
 
 func drive(t *testing.T, r lc.Record, sees func(*lc.Tick)) *driven {
 	return &driven{
-		t: t, r: r, now: noon(), sees: sees, sent: map[lc.Do]int{},
+		t: t, r: r, now: noon(), sees: sees, sent: map[lc.Action]int{},
 		answers: lc.Answer{Reply: lc.ReplyAccepted, Job: "job"},
 	}
 }
@@ -34,7 +34,7 @@ func (d *driven) step() lc.Decision {
 	d.t.Helper()
 	p, elapsed := defaultPace(), d.now.Sub(d.r.Operation.Started)
 	tick := bare()
-	tick.Read, tick.Now, tick.LeaseUntil, tick.Pace = d.now, d.now, d.now.Add(callTime), p
+	tick.ReadAt, tick.Now, tick.LeaseUntil, tick.Pace = d.now, d.now, d.now.Add(callTime), p
 	tick.Wait = p.WaitSince(d.now.Sub(d.r.PaceBegan()), elapsed)
 	d.sees(&tick)
 	decision, err := lc.Next(d.r, tick)
@@ -47,10 +47,10 @@ func (d *driven) step() lc.Decision {
 		wait = decision.Wait
 	}
 	switch do := decision.Effect.Do; do {
-	case lc.Post, lc.Patch, lc.Remove, lc.RemoveLeftover:
+	case lc.SendCreate, lc.SendUpdate, lc.SendDelete, lc.SendDeleteLeftover:
 		d.sent[do]++
 		noted, err := lc.Next(d.r, lc.Replied{
-			Operation: tick.Operation, Do: do, Call: decision.Effect.Call, GUID: decision.Effect.GUID, Own: true,
+			Operation: tick.Operation, Do: do, CallNumber: decision.Effect.CallNumber, GUID: decision.Effect.GUID, SameRevision: true,
 			Answer: d.answers, Driver: tick.Driver, Now: d.now, Wait: wait, Pace: p,
 		})
 		if err != nil {
@@ -105,7 +105,7 @@ func afterJob(row lc.Row, job lc.JobStatus, bindings ...lc.BindingView) func(*lc
 	return func(t *lc.Tick) {
 		v := instance(lc.Ready)
 		t.Instance, t.BindingsKnown, t.Bindings = &v, true, bindings
-		t.Look, t.Job = &lc.Look{Began: t.Read, Rows: []lc.Row{row}}, &job
+		t.Look, t.Job = &lc.Look{Began: t.ReadAt, Rows: []lc.Row{row}}, &job
 	}
 }
 
@@ -116,9 +116,9 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 	t.Parallel()
 	living := mine(lc.Create, lc.LastSucceeded)
 	failed := func(text string, word bool) lc.JobStatus {
-		return lc.JobStatus{State: lc.JobFailed, Description: text, BrokersWord: word}
+		return lc.JobStatus{State: lc.JobFailed, Description: text, FromBackingBroker: word}
 	}
-	unbound := lc.BindingView{ID: "b", State: lc.DeleteFailed, InstanceCreateOp: "made", Trouble: "It is in use."}
+	unbound := lc.BindingView{ID: "b", State: lc.DeleteFailed, InstanceCreateOp: "made", Problem: "It is in use."}
 	for name, test := range map[string]struct {
 		kind       lc.Kind
 		sees       func(*lc.Tick)
@@ -131,7 +131,7 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 			kind: lc.Binding, sees: afterJob(living, failed("It is in use.", true)), least: 4, max: 4, says: "It is in use.", ends: true},
 		"a delete, by its answer": {
 			kind: lc.Instance, sees: afterJob(living, lc.JobStatus{State: lc.JobLost}), least: 4, max: 4, says: "It is in use.", ends: true,
-			answers: lc.Answer{Reply: lc.ReplyRefused, Description: "It is in use.", BrokersWord: true}},
+			answers: lc.Answer{Reply: lc.ReplyRefused, Description: "It is in use.", FromBackingBroker: true}},
 		"a delete, by the broker's word on a binding": {
 			kind: lc.Instance, least: 4, max: 4, says: "The service binding b could not be deleted: It is in use.", ends: true,
 			sees: afterJob(living, failed("Service broker failed to delete service binding for instance i: It is in use.", false), unbound)},
@@ -158,10 +158,10 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 			if d.r.State != lc.DeleteFailed || !strings.Contains(f.Description, test.says) {
 				t.Errorf("it is %q: %q, want the text %q", d.r.State, f.Description, test.says)
 			}
-			if early := f.Ended.Before(noon().Add(time.Hour)); early != test.ends {
-				t.Errorf("it ended after %s", f.Ended.Sub(noon()))
+			if early := f.EndedAt.Before(noon().Add(time.Hour)); early != test.ends {
+				t.Errorf("it ended after %s", f.EndedAt.Sub(noon()))
 			}
-			if n := d.sent[lc.Remove]; n < test.least || n > test.max {
+			if n := d.sent[lc.SendDelete]; n < test.least || n > test.max {
 				t.Errorf("%d DELETEs in all, want %d to %d", n, test.least, test.max)
 			}
 			if d.r.Operation.TemporaryRefusal+d.r.Operation.NoAnswer != "" {
@@ -177,22 +177,22 @@ func TestADeleteAfterAFailedOneAsksOnce(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Binding, lc.Deleting)
 	r.Finished = append(r.Finished, lc.Finished{ID: "before", Verb: lc.Delete})
-	d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobStatus{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
-	if f := d.until(noon().Add(time.Hour)).result(); f.Description != "It is in use." || d.sent[lc.Remove] != 1 {
-		t.Errorf("%+v after %d DELETEs", f, d.sent[lc.Remove])
+	d := drive(t, r, afterJob(mine(lc.Create, lc.LastSucceeded), lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true, Description: "It is in use."}))
+	if f := d.until(noon().Add(time.Hour)).result(); f.Description != "It is in use." || d.sent[lc.SendDelete] != 1 {
+		t.Errorf("%+v after %d DELETEs", f, d.sent[lc.SendDelete])
 	}
 }
 
 // TestALeftoverThatStaysEndsTheCreate: the backing broker does not give it up.
 func TestALeftoverThatStaysEndsTheCreate(t *testing.T) {
 	t.Parallel()
-	d := drive(t, stored(lc.Instance, lc.Creating), afterJob(foreign(90), lc.JobStatus{State: lc.JobFailed, BrokersWord: true, Description: "It is in use."}))
+	d := drive(t, stored(lc.Instance, lc.Creating), afterJob(foreign(90), lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true, Description: "It is in use."}))
 	d.step()
 	d.says("What is left of an earlier attempt is being removed first.")
 	d.step()
 	d.says("It is in use.")
-	if f := d.until(noon().Add(time.Hour)).result(); f.Succeeded || !strings.Contains(f.Description, "It is in use.") || d.sent[lc.RemoveLeftover] != 4 {
-		t.Errorf("%+v after %d DELETEs", f, d.sent[lc.RemoveLeftover])
+	if f := d.until(noon().Add(time.Hour)).result(); f.Succeeded || !strings.Contains(f.Description, "It is in use.") || d.sent[lc.SendDeleteLeftover] != 4 {
+		t.Errorf("%+v after %d DELETEs", f, d.sent[lc.SendDeleteLeftover])
 	}
 }
 
@@ -227,7 +227,7 @@ func TestFailedDeletesAreDamped(t *testing.T) {
 				d.says(", so the next try waits until " + noon().Add(test.want).Format("15:04:05"))
 			}
 			at := d.now
-			for d.step().Effect.Do != lc.Remove && d.turns < 100 {
+			for d.step().Effect.Do != lc.SendDelete && d.turns < 100 {
 				at = d.now
 			}
 			if waited := at.Sub(noon()); waited != test.want || d.writes != 2 {
@@ -256,16 +256,16 @@ func TestOvertime(t *testing.T) {
 		tick := bare()
 		tick.Now, tick.LookupFailed = r.Operation.Deadline, true
 		d, err := lc.Next(r, tick)
-		if err != nil || d.Ended == nil {
+		if err != nil || d.Result == nil {
 			t.Fatalf("%s %s: %+v, %v", test.kind, test.state, d, err)
 		}
 		for _, want := range append(test.wants, "168h", "The organization is suspended.") {
-			if !strings.Contains(d.Ended.Description, want) {
-				t.Errorf("%s, %s: %q lacks %q", test.kind, test.state, d.Ended.Description, want)
+			if !strings.Contains(d.Result.Description, want) {
+				t.Errorf("%s, %s: %q lacks %q", test.kind, test.state, d.Result.Description, want)
 			}
 		}
-		if test.state == lc.Updating && strings.Contains(d.Ended.Description, "elete it") {
-			t.Errorf("the user of a working instance is told: %q", d.Ended.Description)
+		if test.state == lc.Updating && strings.Contains(d.Result.Description, "elete it") {
+			t.Errorf("the user of a working instance is told: %q", d.Result.Description)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestAnOutageIsSaidAndForgotten(t *testing.T) {
 			d := drive(t, r.Clone(), works)
 			d.until(noon().Add(time.Minute))
 			d.says("Cloud Foundry is deleting the service instance.")
-			d.sees = func(k *lc.Tick) { away(k); k.Trouble = "The role is missing." }
+			d.sees = func(k *lc.Tick) { away(k); k.NoAnswerReason = "The role is missing." }
 			d.until(noon().Add(5 * time.Minute))
 			d.says("The role is missing.")
 			if d.writes != 1 {
@@ -328,8 +328,8 @@ func TestAnAnswerAfterALostOneResumes(t *testing.T) {
 			d.step()
 			d.answers = lc.Answer{Reply: lc.ReplyAccepted, Job: "job"}
 			before := d.now
-			if d.step(); d.sent[lc.Remove] != 2 || d.now.Sub(before) != 2*time.Second {
-				t.Errorf("%d DELETEs; the next look comes after %s", d.sent[lc.Remove], d.now.Sub(before))
+			if d.step(); d.sent[lc.SendDelete] != 2 || d.now.Sub(before) != 2*time.Second {
+				t.Errorf("%d DELETEs; the next look comes after %s", d.sent[lc.SendDelete], d.now.Sub(before))
 			}
 		})
 	}
@@ -346,7 +346,7 @@ func TestAWeekOfOutages(t *testing.T) {
 			k.LookupFailed = true
 			return
 		}
-		k.Look = &lc.Look{Began: k.Read, Rows: []lc.Row{mine(lc.Create, lc.LastInProgress)}}
+		k.Look = &lc.Look{Began: k.ReadAt, Rows: []lc.Row{mine(lc.Create, lc.LastInProgress)}}
 	})
 	d.r.Operation.Calls = 1
 	d.until(noon().Add(week))
@@ -370,8 +370,8 @@ func TestWordsEndWithTheirOperation(t *testing.T) {
 	}
 	for name, r := range map[string]lc.Record{
 		"gone":         gone.Record,
-		"cancelled":    ask(t, said(lc.Instance, lc.Creating), lc.Request{Method: lc.DELETE, AcceptsIncomplete: true}).Record,
-		"of an orphan": ask(t, said(lc.Binding, lc.Deleting), lc.Request{Method: lc.DELETE, Instance: instance(lc.Gone)}).Record,
+		"cancelled":    ask(t, said(lc.Instance, lc.Creating), lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}).Record,
+		"of an orphan": ask(t, said(lc.Binding, lc.Deleting), lc.Request{Verb: lc.Delete, Instance: instance(lc.Gone)}).Record,
 	} {
 		if op := r.Operation; op.TemporaryRefusal+op.NoAnswer != "" {
 			t.Errorf("%s: %+v", name, op)

@@ -13,12 +13,12 @@ func tickUpdate(r Record, t Tick) Decision {
 		}
 	}
 	if t.Look == nil {
-		return need(r, Effect{Do: FindGUID, GUID: r.CFGUID})
+		return need(r, Effect{Do: FindByGUID, GUID: r.CFGUID})
 	}
 	i := slices.IndexFunc(t.Look.Rows, func(row Row) bool { return row.GUID == r.CFGUID })
 	if i < 0 {
 		return fail(r, t, "The service instance does not exist any more in Cloud Foundry. Delete it and create it again.", "").
-			judged(Finished{Unusable: true, NotRepeatable: true})
+			judged(Finished{InstanceUnusable: true, UpdateNotRepeatable: true})
 	}
 	row, op := t.Look.Rows[i], r.Operation
 	if row.Update == op.ID {
@@ -36,7 +36,7 @@ func tickUpdate(r Record, t Tick) Decision {
 	case t.Job != nil && t.Job.State == JobFailed && (op.Calls == 1 || !busy(row)):
 		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
 	case op.FinalRefusal != "" && !busy(row): // and a refusal never does
-		return failSettled(r, t, op.FinalRefusal, op.Code).judged(Finished{NotRepeatable: true, Unusable: op.Unusable})
+		return failSettled(r, t, op.FinalRefusal, op.Code).judged(Finished{UpdateNotRepeatable: true, InstanceUnusable: op.InstanceMissing})
 	case busy(row):
 		return wait(r, t)
 	case foreignCall(r, t): // safeguard: next update waits for foreign open calls
@@ -64,13 +64,13 @@ func patchAgain(r Record, t Tick, row Row) Decision {
 	case op.Calls-op.Answered >= tries:
 		return failSettled(r, t, "Cloud Foundry did not answer when it was asked to update the service instance. Try again later.", "")
 	default:
-		return call(r, t, Update, Patch)
+		return call(r, t, Update, SendUpdate)
 	}
 }
 
 // foreignCall reports whether a call of another operation may still take effect.
 func foreignCall(r Record, t Tick) bool {
 	return slices.ContainsFunc(r.OpenCalls, func(c OpenCall) bool {
-		return c.Seq != r.Operation.Seq && c.Until.After(t.Read)
+		return c.Seq != r.Operation.Seq && c.Until.After(t.ReadAt)
 	})
 }

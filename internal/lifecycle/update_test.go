@@ -24,9 +24,9 @@ func TestUpdate(t *testing.T) {
 	blind := bare()
 	blind.LookupFailed = true
 	const u = lc.Updating
-	patch := does(u, lc.Patch, "guid")
+	patch := does(u, lc.SendUpdate, "guid")
 	runTicks(t, stored(lc.Instance, u), map[string]tickTest{
-		"looks by GUID":                            {as, bare(), does(u, lc.FindGUID, "guid")},
+		"looks by GUID":                            {as, bare(), does(u, lc.FindByGUID, "guid")},
 		"row gone fails":                           {as, seen(), ends(lc.UpdateFailed)},
 		"row of another GUID is not it":            {as, seen(other), ends(lc.UpdateFailed)},
 		"mark mine succeeds":                       {as, seen(marked), ends(lc.Ready)},
@@ -36,17 +36,17 @@ func TestUpdate(t *testing.T) {
 		"a row in progress speaks for its job":     {accepted, seen(busy), waits(u)},
 		"every third tick asks the job first":      {accepted, inTurn(5, bare()), asksJob(u)},
 		"while that runs the row is not looked at": {accepted, withJob(inTurn(5, bare()), inState(lc.JobProcessing)), waits(u)},
-		"once that has failed it is":               {accepted, withJob(inTurn(5, bare()), inState(lc.JobFailed)), does(u, lc.FindGUID, "guid")},
-		"the tick after it looks at the row":       {accepted, inTurn(6, bare()), does(u, lc.FindGUID, "guid")},
-		"an early tick looks at the row":           {accepted, inTurn(2, bare()), does(u, lc.FindGUID, "guid")},
-		"without a job there is none to ask":       {as, inTurn(5, bare()), does(u, lc.FindGUID, "guid")},
+		"once that has failed it is":               {accepted, withJob(inTurn(5, bare()), inState(lc.JobFailed)), does(u, lc.FindByGUID, "guid")},
+		"the tick after it looks at the row":       {accepted, inTurn(6, bare()), does(u, lc.FindByGUID, "guid")},
+		"an early tick looks at the row":           {accepted, inTurn(2, bare()), does(u, lc.FindByGUID, "guid")},
+		"without a job there is none to ask":       {as, inTurn(5, bare()), does(u, lc.FindByGUID, "guid")},
 		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
 		"own job failed, another PATCH at work":    {both(accepted, calls(2, 1)), withJob(seen(busy), inState(lc.JobFailed)), waits(u)},
 		"own job failed and nothing at work":       {both(accepted, calls(2, 1)), withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"refused for good, another PATCH at work":  {both(refused, calls(2, 1)), seen(busy), waits(u)},
-		"deadline looks once more":                 {both(accepted, overdue), inTurn(5, bare()), does(u, lc.FindGUID, "guid")},
+		"deadline looks once more":                 {both(accepted, overdue), inTurn(5, bare()), does(u, lc.FindByGUID, "guid")},
 		"deadline ends it":                         {overdue, seen(idle), ends(lc.UpdateFailed)},
 		"deadline sees its mark":                   {overdue, seen(marked), ends(lc.Ready)},
 		"deadline waits for the PATCH at work":     {overdue, seen(busy), waits(u)},
