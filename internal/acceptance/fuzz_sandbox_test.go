@@ -69,7 +69,7 @@ func newSandbox(t *testing.T, market *catalog.Service, claimFirst bool) *sandbox
 	logger := slog.New(watcher{t})
 	random := rand.NewChaCha8([32]byte{})
 	s.broker = broker.New(broker.Options{
-		Store: s.store, Backends: backends, Catalogs: market, Schemas: market, Workflow: s,
+		Store: s.store, Backends: backends, Catalog: market, Workflow: s,
 		Now: now, Sleep: s.sleep, Random: random, Logger: logger, RequestBudget: held, TombstoneTTL: keep,
 		Process: "sandbox", OnlyProcess: true, ClaimFirst: claimFirst,
 	})

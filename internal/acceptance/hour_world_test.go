@@ -131,7 +131,7 @@ func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
 		Sources: []catalog.Source{{Client: "demo", IDs: catalog.IDsBroker, Refresh: refresh, Fetch: backend.Marketplace}}})
 	work := loop.New(loop.Options{Now: h.now, Logger: logger})
 	b := broker.New(broker.Options{
-		Store: store, Backends: map[string]broker.Backend{"demo": backend}, Catalogs: shelf, Schemas: shelf, Refresh: shelf.Refresh,
+		Store: store, Backends: map[string]broker.Backend{"demo": backend}, Catalog: shelf,
 		Workflow: work, Now: h.now, Logger: logger, Outages: outages, Process: "process", OnlyProcess: true,
 		Pace: lifecycle.Pace{First: 2 * time.Second, Max: time.Minute},
 	})

@@ -42,7 +42,7 @@ func newHandler(tb testing.TB, offerings int) http.Handler {
 	}}})
 	starts := &inline{}
 	starts.broker = ferry.New(ferry.Options{
-		Store: store, Backends: map[string]ferry.Backend{tenant: cloud}, Catalogs: market, Schemas: market,
+		Store: store, Backends: map[string]ferry.Backend{tenant: cloud}, Catalog: market,
 		Workflow: starts, Now: time.Now, Random: rand.Reader, Logger: logger, Process: "bench", OnlyProcess: true,
 	})
 	h := api.New(api.Options{

@@ -164,7 +164,7 @@ func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision,
 func (b *Broker) planOf(ctx context.Context, rec Record, row Row) Attributes {
 	a := rec.Attributes
 	if row.PlanGUID != "" && row.PlanGUID != b.planGUID(ctx, rec.Key.Client, a) {
-		plan, err := b.Catalogs.PlanOf(ctx, rec.Key.Client, row.PlanGUID)
+		plan, err := b.Catalog.PlanOf(ctx, rec.Key.Client, row.PlanGUID)
 		if err == nil && plan.ServiceID == a.ServiceID && plan.PlanID != a.PlanID {
 			a.PlanID, a.PlanGUID, a.MaintenanceVersion = plan.PlanID, plan.PlanGUID, row.MaintenanceVersion
 		}

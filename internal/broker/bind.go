@@ -143,7 +143,7 @@ func (p *bind) retrievable() bool {
 // instancePlan is the plan of the instance, false when it has left the catalog.
 func (p *bind) instancePlan() (Plan, bool) {
 	a := p.instance.Attributes
-	plan, err := p.b.Catalogs.Plan(p.ctx, p.q.Client, a.ServiceID, a.PlanID)
+	plan, err := p.b.Catalog.Plan(p.ctx, p.q.Client, a.ServiceID, a.PlanID)
 	return plan, err == nil
 }
 

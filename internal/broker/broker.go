@@ -12,17 +12,13 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Options are what a Broker is made of. Store, Backends, Catalogs and Workflow are
+// Options are what a Broker is made of. Store, Backends, Catalog and Workflow are
 // mandatory.
 type Options struct {
 	Store Store
 	// Backends holds each client's Cloud Foundry by the client's name.
 	Backends map[string]Backend
-	Catalogs Catalogs
-	// Refresh reads the client's marketplace again; nil when nobody can.
-	Refresh func(ctx context.Context, client string) error
-	// Schemas checks parameters; nil accepts any object.
-	Schemas  Schemas
+	Catalog  Catalog
 	Workflow Workflow
 
 	Now func() time.Time

@@ -72,7 +72,7 @@ func (b *Broker) run(ctx context.Context, c *change) (Record, lifecycle.Decision
 // which then is what the request read first. What the claim has to know must be at
 // hand: a duplicate is answered from the record, whoever cannot be reached.
 func (b *Broker) open(ctx context.Context, c *change) (Record, lifecycle.Decision, bool, error) {
-	if c.creates && b.ClaimFirst && c.first == nil && b.Catalogs.Ready(c.key.Client) {
+	if c.creates && b.ClaimFirst && c.first == nil && b.Catalog.Ready(c.key.Client) {
 		none := absent(c.key)
 		// What is refused to a new id need not be refused to one that exists.
 		if d, err := b.decide(ctx, c, none, nil); err == nil && d.Outcome == lifecycle.Accepted {

@@ -165,7 +165,7 @@ func lostFirstClaim(r *rig, _ *tally) {
 // leftTheCatalog: law 4 of refusals does not hold against what exists already.
 func leftTheCatalog(r *rig, _ *tally) {
 	r.ready()
-	r.Broker.Catalogs = brokertest.FakeCatalogs{}
+	r.Broker.Catalog = &brokertest.FakeCatalog{}
 	if result, err := r.answer(r.put()); err != nil || result.Outcome != broker.OutcomeExists {
 		r.t.Errorf("duplicate of a plan that left the catalog = %+v, %v; want it to exist", result, err)
 	}
@@ -203,7 +203,10 @@ func tooLargeToClaim(r *rig, c *tally) {
 }
 
 // away is a catalog that was never fetched; asking for it takes the request's time.
-type away struct{ t *testing.T }
+type away struct {
+	broker.Catalog
+	t *testing.T
+}
 
 func (away) Ready(string) bool { return false }
 
@@ -216,7 +219,7 @@ func (c away) Plan(context.Context, string, string, string) (broker.Plan, error)
 func unknownCatalog(r *rig, c *tally) {
 	op := r.accepted(r.put())
 	c.take()
-	r.Broker.Catalogs = away{r.t}
+	r.Broker.Catalog = away{t: r.t}
 	result, err := r.answer(r.put())
 	if err != nil || result.Outcome != broker.OutcomeRunning || result.Operation != op {
 		r.t.Errorf("duplicate = %+v, %v; want %s running", result, err, op)

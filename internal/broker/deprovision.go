@@ -36,7 +36,7 @@ func (b *Broker) Deprovision(ctx context.Context, q DeleteRequest) (Result, erro
 func (b *Broker) cancel(ctx context.Context, rec *Record, c Call) {
 	rec.Target, rec.Parameters = nil, nil
 	c.sign(rec)
-	plan, err := b.Catalogs.Plan(ctx, rec.Key.Client, rec.Attributes.ServiceID, rec.Attributes.PlanID)
+	plan, err := b.Catalog.Plan(ctx, rec.Key.Client, rec.Attributes.ServiceID, rec.Attributes.PlanID)
 	if err != nil {
 		return // the default stays
 	}

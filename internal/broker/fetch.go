@@ -24,7 +24,7 @@ func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBod
 		return InstanceBody{}, err
 	}
 	a := rec.Attributes
-	plan, err := b.Catalogs.Plan(ctx, q.Client, a.ServiceID, a.PlanID)
+	plan, err := b.Catalog.Plan(ctx, q.Client, a.ServiceID, a.PlanID)
 	if err == nil && !plan.InstancesRetrievable {
 		return InstanceBody{}, refuse(CodeNotFound, "Service instances of this offering cannot be fetched.")
 	}
@@ -75,7 +75,7 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 	if !fetchable(rec, instance) {
 		return BindingBody{}, refuse(CodeNotFound, "There is no such service binding, or it is not ready. Check the ids, or wait until its operation has ended.")
 	}
-	plan, err := b.Catalogs.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
+	plan, err := b.Catalog.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
 	if err == nil && !plan.BindingsRetrievable {
 		return BindingBody{}, refuse(CodeNotFound, "Service bindings of this offering cannot be fetched.")
 	}

@@ -79,12 +79,14 @@ func TestAPlanThatWasRefused(t *testing.T) {
 				test.given(r)
 			}
 			cloud.calls, cloud.refuse = 0, test.refuse
-			r.Broker.Refresh = func(context.Context, string) error {
+			catalog := brokertest.NewFakeCatalog()
+			catalog.OnRefresh = func() error {
 				if test.gone {
-					r.Broker.Catalogs = brokertest.FakeCatalogs{}
+					catalog.Plans = nil
 				}
 				return test.refreshs
 			}
+			r.Broker.Catalog = catalog
 			op := test.request(r)
 			r.drive(op)
 			r.wants(op, test.want)

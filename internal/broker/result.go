@@ -81,7 +81,7 @@ func outOfTime(cause error) error {
 
 // plan looks a plan up for something new.
 func (b *Broker) plan(ctx context.Context, client, serviceID, planID string) (Plan, error) {
-	plan, err := b.Catalogs.Plan(ctx, client, serviceID, planID)
+	plan, err := b.Catalog.Plan(ctx, client, serviceID, planID)
 	switch {
 	case err == nil:
 		return plan, nil
@@ -93,6 +93,14 @@ func (b *Broker) plan(ctx context.Context, client, serviceID, planID string) (Pl
 			Description: "The broker does not know the catalog yet, because Cloud Foundry could not be reached. Send the request again.",
 		}
 	}
+}
+
+// checkParameters turns what the schema says into a refusal.
+func (b *Broker) checkParameters(ctx context.Context, q ParametersQuery) error {
+	if err := b.Catalog.CheckParameters(ctx, q); err != nil {
+		return &Error{Code: CodeBadRequest, Description: sentence(err)}
+	}
+	return nil
 }
 
 // sentence is the text of an error that was made for users, as they read it.

@@ -63,14 +63,14 @@ func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answ
 // again, has another one: a backing broker that is registered again gets new GUIDs. The
 // same one is tried once more: the plan may have been hidden for a moment.
 func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used string, answer Answer) Answer {
-	if !answer.StalePlan || b.Refresh == nil {
+	if !answer.StalePlan {
 		return answer
 	}
-	if err := b.Refresh(ctx, rec.Key.Client); err != nil {
+	if err := b.Catalog.Refresh(ctx, rec.Key.Client); err != nil {
 		answer.Reply, answer.StalePlan = lifecycle.ReplyBusy, false // it is not known
 		return answer
 	}
-	plan, err := b.Catalogs.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
+	plan, err := b.Catalog.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
 	moved := used != "" && plan.PlanGUID != used // a PATCH that keeps the plan names none
 	if err == nil && (moved || !rec.Lifecycle.Operation.MarketplaceReread) {
 		answer.Reply = lifecycle.ReplyBusy
@@ -133,7 +133,7 @@ func (b *Broker) patchCall(ctx context.Context, rec Record) InstanceCall {
 // planGUID asks the catalog, since a backing broker that is registered again gets
 // new GUIDs for its plans, and falls back to the last one known.
 func (b *Broker) planGUID(ctx context.Context, client string, a Attributes) string {
-	plan, err := b.Catalogs.Plan(ctx, client, a.ServiceID, a.PlanID)
+	plan, err := b.Catalog.Plan(ctx, client, a.ServiceID, a.PlanID)
 	if err != nil {
 		return a.PlanGUID
 	}

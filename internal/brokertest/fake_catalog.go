@@ -84,15 +84,36 @@ func plannedKey(plan string) End {
 	return End{}
 }
 
-// FakeCatalogs is a broker.Catalogs of fixed plans, the same for every client.
-type FakeCatalogs []broker.Plan
+// FakeCatalog is a broker.Catalog of the same plans for every client, none of which has a
+// schema. Its fields must not be set while it is in use by another goroutine.
+type FakeCatalog struct {
+	Plans []broker.Plan
+	// OnRefresh is called by Refresh and returns its error; nil: nothing happens.
+	OnRefresh func() error
+}
 
-// Ready implements broker.Catalogs.
-func (FakeCatalogs) Ready(string) bool { return true }
+var _ broker.Catalog = (*FakeCatalog)(nil)
 
-// Plan implements broker.Catalogs.
-func (c FakeCatalogs) Plan(_ context.Context, _, serviceID, planID string) (broker.Plan, error) {
-	for _, p := range c {
+// NewFakeCatalog returns a catalog of FakePlans.
+func NewFakeCatalog() *FakeCatalog { return &FakeCatalog{Plans: FakePlans()} }
+
+// Ready implements broker.Catalog.
+func (*FakeCatalog) Ready(string) bool { return true }
+
+// CheckParameters implements broker.Catalog.
+func (*FakeCatalog) CheckParameters(context.Context, broker.ParametersQuery) error { return nil }
+
+// Refresh implements broker.Catalog.
+func (c *FakeCatalog) Refresh(context.Context, string) error {
+	if c.OnRefresh == nil {
+		return nil
+	}
+	return c.OnRefresh()
+}
+
+// Plan implements broker.Catalog.
+func (c *FakeCatalog) Plan(_ context.Context, _, serviceID, planID string) (broker.Plan, error) {
+	for _, p := range c.Plans {
 		if p.ServiceID == serviceID && p.PlanID == planID {
 			return p, nil
 		}
@@ -100,9 +121,9 @@ func (c FakeCatalogs) Plan(_ context.Context, _, serviceID, planID string) (brok
 	return broker.Plan{}, fmt.Errorf("the offering %q with the plan %q: %w", serviceID, planID, broker.ErrUnknownPlan)
 }
 
-// PlanOf implements broker.Catalogs.
-func (c FakeCatalogs) PlanOf(_ context.Context, _, planGUID string) (broker.Plan, error) {
-	for _, p := range c {
+// PlanOf implements broker.Catalog.
+func (c *FakeCatalog) PlanOf(_ context.Context, _, planGUID string) (broker.Plan, error) {
+	for _, p := range c.Plans {
 		if p.PlanGUID == planGUID {
 			return p, nil
 		}

@@ -112,7 +112,7 @@ func NewScheduler(o ScheduleOptions) *Scheduler {
 	s.Broker = broker.New(broker.Options{
 		Store:    gatedStore{Store: store, s: s},
 		Backends: map[string]broker.Backend{Client: gatedBackend{Backend: backend, s: s}},
-		Catalogs: FakeCatalogs(FakePlans()), Workflow: gatedWorkflow{s: s},
+		Catalog:  NewFakeCatalog(), Workflow: gatedWorkflow{s: s},
 		Now: s.Now, Sleep: s.sleep, Random: rand.NewChaCha8(seed), Process: "process",
 		Deadline: o.Deadline, SettleAfter: SettleAfter, CallTimeout: CallTimeout, RequestBudget: 26 * time.Second,
 		ClaimFirst: o.ClaimFirst,

@@ -9,8 +9,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-var _ broker.Schemas = (*Service)(nil)
-
 // parallelChecks is how many checks run at once; the others wait. A check is all
 // computing, so more at once would end no sooner, and this many times the memory
 // of one check is all that checks ever hold. A check is short (see maxWork).

@@ -68,7 +68,7 @@ type Service struct {
 	checks chan struct{}
 }
 
-var _ broker.Catalogs = (*Service)(nil)
+var _ broker.Catalog = (*Service)(nil)
 
 // New returns a Service that knows no catalog yet. It does no I/O: the first
 // Document, Plan or Refresh does, or Run.

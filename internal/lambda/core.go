@@ -120,7 +120,7 @@ func (c *core) assemble(from secrets.Copy) (*assembly, error) {
 	a.catalog = setup.Catalog(from.Config, backends, c.store, outages, c.logger)
 	ops := from.Config.Operations
 	a.broker = broker.New(broker.Options{
-		Store: c.store, Backends: backends, Catalogs: a.catalog, Schemas: a.catalog, Refresh: a.catalog.Refresh,
+		Store: c.store, Backends: backends, Catalog: a.catalog,
 		Workflow: c.workflow, Now: c.now, Random: rand.Reader, Logger: c.logger, Outages: outages,
 		Pace:     lifecycle.Pace{First: from.Config.Polling.First, Max: from.Config.Polling.Max},
 		Deadline: ops.Deadline, TombstoneTTL: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,

@@ -72,7 +72,7 @@ func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.
 	}
 	ops := p.config.Operations
 	return broker.New(broker.Options{
-		Store: p.store, Backends: backends, Catalogs: p.catalog, Schemas: p.catalog, Refresh: p.catalog.Refresh, Workflow: p.loop,
+		Store: p.store, Backends: backends, Catalog: p.catalog, Workflow: p.loop,
 		Now: time.Now, Random: rand.Reader, Logger: p.logger, Observer: figures, Outages: outages,
 		Pace:     lifecycle.Pace{First: p.config.Polling.First, Max: p.config.Polling.Max},
 		Deadline: ops.Deadline, TombstoneTTL: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,

@@ -105,7 +105,7 @@ func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 	p.catalog = catalog.New(catalog.Options{
 		Sources: []catalog.Source{{Client: "demo", Fetch: fetch.fetch}}, Store: store, Now: time.Now,
 	})
-	p.broker = broker.New(broker.Options{Store: store, Catalogs: p.catalog, Workflow: p.loop, Now: time.Now})
+	p.broker = broker.New(broker.Options{Store: store, Catalog: p.catalog, Workflow: p.loop, Now: time.Now})
 	p.loop.Use(step)
 	if err := p.loop.Start(t.Context(), broker.Start{Operation: "create-1"}); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func TestServeAuditsAfterItsStartAndThenDaily(t *testing.T) {
 			p.config.Clients = []config.Client{{Name: "demo"}}
 			p.catalog = catalog.New(catalog.Options{Store: store, Now: time.Now})
 			p.broker = broker.New(broker.Options{
-				Store: store, Catalogs: p.catalog, Workflow: p.loop, Now: time.Now, Backends: map[string]broker.Backend{"demo": m},
+				Store: store, Catalog: p.catalog, Workflow: p.loop, Now: time.Now, Backends: map[string]broker.Backend{"demo": m},
 			})
 			if err := p.live(t.Context(), func(int) error { return broker.Sleep(t.Context(), runs) }); err != nil {
 				t.Fatal(err)
