@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,12 +11,14 @@ import (
 	"testing"
 )
 
+var mutate = flag.Bool("mutate", false, "take each safeguard out of the code, and want its schedule to notice")
+
 // TestSafeguardsMatter takes each safeguard out of the production code, by a small
 // change in a copy of the file, and wants TestSafeguard to notice. What a schedule
 // does not notice it does not test.
 func TestSafeguardsMatter(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the package again for every safeguard; left out under -short")
+	if !*mutate {
+		t.Skip("compiles the package again for every safeguard; run with -mutate")
 	}
 	t.Parallel()
 	tool, err := exec.LookPath("go")
