@@ -80,7 +80,7 @@ func (s *stack) open(ctx context.Context, store *bolt.Store, cloud string) error
 	}
 	market := setup.Catalog(c, backends, store, nil, logger)
 	s.broker = broker.New(broker.Options{
-		Store: store, Backends: backends, Catalogs: market, Schemas: market, Refresh: market.Refresh, Workflow: s,
+		Store: store, Backends: backends, Catalog: market, Workflow: s,
 		Now: time.Now, Random: rand.Reader, Logger: logger, Observer: figures, Process: "shape", OnlyProcess: true,
 	})
 	s.handler = api.New(api.Options{
