@@ -3,103 +3,176 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
-
-	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"sync"
+	"time"
 )
 
-// Audited counts what an audit saw.
-type Audited struct {
-	// Seen rows carry our marks. Removed ones belonged to operations that are over.
-	// Unknown ones have no record at all, or one that knows neither their operation nor
-	// their GUID; they are only reported.
-	Seen, Removed, Unknown int
+const (
+	// auditEvery is how long after a completed audit the next one is due.
+	auditEvery = 24 * time.Hour
+	// auditTime bounds the audit of one client.
+	auditTime = 15 * time.Minute
+	// sideBySide is how many clients are served at once.
+	sideBySide = 8
+)
+
+// The results of an audit that AuditorOptions.Ended is told.
+const (
+	AuditCompleted = "completed"
+	AuditFailed    = "failed"
+)
+
+// AuditorOptions are what an Auditor is made of. Audit, Store, Now and Logger are
+// mandatory.
+type AuditorOptions struct {
+	// Audit is Broker.Audit.
+	Audit func(ctx context.Context, client string) (Audited, error)
+	Store AuditStore
+	Now   func() time.Time
+	// Logger gets one line for each audit: INFO "audit completed" or WARN "audit failed".
+	Logger *slog.Logger
+	// Ended is told the result of each audit; nil for nobody.
+	Ended func(result string)
+	// After is how long after NewAuditor no audit is due, and Retry how long after one
+	// that failed; 0 where calls come that far apart.
+	After, Retry time.Duration
+	// Early is how long before its day is over an audit is due: half of the time between
+	// two calls, so that a day does not become a day and a call.
+	Early time.Duration
 }
 
-// Audit looks for what came into being later than any call is believed to take: it
-// lists the rows of Cloud Foundry that carry our marks, then reads each record, and
-// removes by its GUID a row whose operation is over and which is not the living
-// incarnation (docs/protocol.md section 9). A row that it cannot judge it leaves
-// alone. The error is that of the list or of the store; what was done is counted.
-func (b *Broker) Audit(ctx context.Context, client string) (Audited, error) {
-	var a Audited
-	backend, err := b.backend(client)
-	if err != nil {
-		return a, err
+// Auditor audits clients when that is due: a day after each client's last completed
+// audit, whose time is stored. It may be used concurrently.
+type Auditor struct {
+	AuditorOptions
+	made time.Time
+
+	mu sync.Mutex
+	// failed is when a client's audit failed the last time here.
+	failed map[string]time.Time
+}
+
+// NewAuditor returns an Auditor that calls nobody yet.
+func NewAuditor(o AuditorOptions) *Auditor {
+	if o.Ended == nil {
+		o.Ended = func(string) {}
 	}
-	rows, err := backend.Marked(ctx)
-	if err != nil {
-		return a, err
-	}
-	for _, row := range rows {
-		row.Key.Client = client
-		if err := b.auditRow(ctx, backend, row, &a); err != nil {
-			return a, err
+	return &Auditor{AuditorOptions: o, made: o.Now(), failed: map[string]time.Time{}}
+}
+
+// AuditDue audits those clients whose audit is due, and returns why audits failed, or
+// when they were due could not be read. That is logged already.
+func (a *Auditor) AuditDue(ctx context.Context, clients []string) error {
+	return SideBySide(clients, func(client string) error {
+		if !a.mayBeDue(client) {
+			return nil
 		}
-	}
-	return a, nil
+		last, err := a.Store.LastAudit(ctx, client)
+		if err != nil {
+			return a.end(ctx, client, Audited{}, err)
+		}
+		now := a.Now()
+		// A last audit that is yet to come is the word of a clock that was wrong.
+		if !last.After(now) && now.Before(last.Add(auditEvery-a.Early)) {
+			return nil
+		}
+		return a.audit(ctx, client)
+	})
 }
 
-func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *Audited) error {
-	a.Seen++
-	rec, err := b.Store.Get(ctx, row.Key)
-	if errors.Is(err, ErrNotFound) {
-		a.Unknown++
-		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks that no record knows", row)
-		return nil
-	}
-	if err != nil {
+// AuditNow audits the clients, due or not, and returns why audits failed.
+func (a *Auditor) AuditNow(ctx context.Context, clients []string) error {
+	return SideBySide(clients, func(client string) error { return a.audit(ctx, client) })
+}
+
+// mayBeDue reads what is known without the store.
+func (a *Auditor) mayBeDue(client string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.Now()
+	failed, ok := a.failed[client]
+	return !now.Before(a.made.Add(a.After)) && (!ok || !now.Before(failed.Add(a.Retry)))
+}
+
+func (a *Auditor) audit(ctx context.Context, client string) error {
+	limited, cancel := context.WithTimeout(ctx, auditTime)
+	defer cancel()
+	var audited Audited
+	err := panicAsError(func() (err error) {
+		if audited, err = a.Audit(limited, client); err != nil {
+			return err
+		}
+		return a.Store.PutLastAudit(ctx, client, a.Now())
+	})
+	return a.end(ctx, client, audited, err)
+}
+
+// end notes and logs what became of an audit; the stack on AWS counts these lines. One that
+// the end of the process cut short has not failed.
+func (a *Auditor) end(ctx context.Context, client string, audited Audited, err error) error {
+	if err != nil && ctx.Err() != nil {
 		return err
 	}
-	if l := rec.Lifecycle; !l.State.Busy() && !l.OwnsRow(row.GUID) && !l.KnowsOperation(row.Operation) {
-		a.Unknown++
-		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks of an operation that the record does not know", row)
-		return nil
+	level, text, result := slog.LevelInfo, "audit completed", AuditCompleted
+	if err != nil {
+		level, text, result = slog.LevelWarn, "audit failed", AuditFailed
 	}
-	if !leftover(rec.Lifecycle, row) {
-		return nil
+	a.note(client, err != nil)
+	a.Logger.LogAttrs(ctx, level, text, slog.String("client", client), slog.Int("seen", audited.Seen),
+		slog.Int("removed", audited.Removed), slog.Int("unknown", audited.Unknown), errorAttr(err), stackAttr(err))
+	a.Ended(result)
+	if err != nil {
+		return fmt.Errorf("audit of client %s: %w", client, err)
 	}
-	answer, err := remove(ctx, backend, row)
-	if answer.Reply == lifecycle.ReplyAccepted || answer.Reply == lifecycle.ReplyDone {
-		a.Removed++
-	}
-	b.logRow(ctx, slog.LevelInfo, "a leftover of an operation that is over is removed", row,
-		slog.String("reply", string(answer.Reply)), errorAttr(err))
 	return nil
 }
 
-// leftover reports whether the row, which the record knows, is not what it stands for.
-// While an operation runs it looks after rows itself. The row with the recorded GUID is
-// what it stands for whatever its marks say: anybody may change them in Cloud Foundry.
-func leftover(r lifecycle.Record, row Marked) bool {
-	switch {
-	case r.State.Busy():
-		return false
-	case !r.State.Living(), r.State == lifecycle.CreateFailed:
-		return true
-	case r.CFGUID != "":
-		return r.CFGUID != row.GUID
-	default:
-		return r.CreateOp.ID != row.Operation
+func (a *Auditor) note(client string, failed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if delete(a.failed, client); failed {
+		a.failed[client] = a.Now()
 	}
 }
 
-func remove(ctx context.Context, backend Backend, row Marked) (Answer, error) {
-	if row.Key.BindingID != "" {
-		return backend.DeleteKey(ctx, row.GUID)
+// SideBySide calls f for each name, some at once, so that one which waits for its Cloud
+// Foundry keeps few from theirs. It returns the errors joined; a panic is one that names
+// the type of its value.
+func SideBySide(names []string, f func(name string) error) error {
+	var mu sync.Mutex
+	var failed error
+	next := make(chan string, len(names))
+	for _, name := range names {
+		next <- name
 	}
-	return backend.DeleteInstance(ctx, row.GUID)
+	close(next)
+	inParallel(max(1, min(sideBySide, len(names))), func() {
+		for name := range next {
+			err := panicAsError(func() error { return f(name) })
+			mu.Lock()
+			failed = errors.Join(failed, err)
+			mu.Unlock()
+		}
+	})
+	return failed
 }
 
-func (b *Broker) logRow(ctx context.Context, level slog.Level, text string, row Marked, more ...slog.Attr) {
-	b.Logger.LogAttrs(ctx, level, text, keyAttrs(row.Key, append(more,
-		slog.String("guid", row.GUID), slog.String("operation", row.Operation), slog.Bool("by_name", row.ByName))...)...)
+// panicAsError returns a panic as a *PanicError.
+func panicAsError(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = Recovered(p)
+		}
+	}()
+	return f()
 }
 
-// errorAttr is empty, and left out by handlers, when there is no error.
-func errorAttr(err error) slog.Attr {
-	if err == nil {
-		return slog.Attr{}
+// stackAttr is where a panic began; empty, and left out, for other errors.
+func stackAttr(err error) slog.Attr {
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return slog.String("stack", p.Stack)
 	}
-	return slog.String("error", err.Error())
+	return slog.Attr{}
 }
