@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -141,4 +143,132 @@ func verdict(rec Record, operation string) error {
 
 func cancelled() error {
 	return refuse(CodeConcurrency, "The service binding was changed by another request while this one was waiting. Send the request again once that has ended.")
+}
+
+// answerBind answers 202, or holds the request until the operation has ended.
+func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
+	start := Start{Key: p.key, Operation: rec.Lifecycle.Operation.ID}
+	if o == OutcomeAccepted {
+		start.Operation, start.Delay = p.id, b.firstDelay(p.incomplete)
+		b.begin(ctx, rec, start)
+	}
+	if p.incomplete {
+		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.retryAfter(rec)}, nil
+	}
+	rec, err := b.hold(ctx, p.key, start.Operation, o == OutcomeAccepted)
+	defer b.release(ctx, rec, start) // the answer comes first: the key is there
+	if err != nil {
+		return Result{}, err
+	}
+	if o == OutcomeAccepted {
+		return b.finishedBind(ctx, rec, p, OutcomeCreated)
+	}
+	return b.finishedBind(ctx, rec, p, OutcomeExists)
+}
+
+// firstDelay keeps the workflow off while the request drives the operation itself.
+func (b *Broker) firstDelay(incomplete bool) time.Duration {
+	if incomplete {
+		return 0
+	}
+	return b.RequestBudget
+}
+
+// finishedBind reads the credentials by the recorded GUID of the key, which no
+// later operation can change.
+func (b *Broker) finishedBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
+	details, err := b.details(WithOffering(ctx, p.instance.Attributes.OfferingName), rec)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: o, Binding: &BindingBody{KeyDetails: details}}, nil
+}
+
+// details tries until the context ends: an error to a duplicate makes platforms
+// revoke credentials that work.
+func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return KeyDetails{}, err
+	}
+	pause := newPause()
+	for {
+		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID)
+		if err == nil {
+			return details, nil
+		}
+		if errors.Is(err, ErrCredentials) {
+			return KeyDetails{}, unusable(err)
+		}
+		if errors.Is(err, ErrNotFound) {
+			switch place := b.inPlace(ctx, rec); {
+			case place == nil:
+				return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
+			case elsewhere(place): // which waiting does not change
+				return KeyDetails{}, &Error{Code: CodeUnavailable, RetryAfter: 60, Cause: place, Description: lifecycle.Elsewhere}
+			}
+		}
+		if b.Sleep(ctx, pause.next()) != nil {
+			return KeyDetails{}, &Error{Code: CodeOutOfTime, Cause: err, Description: "Cloud Foundry did not hand out the credentials in time. Send the request again."}
+		}
+	}
+}
+
+// unusable answers at once for credentials that another try does not change.
+func unusable(cause error) error {
+	text := or(userText(cause), "The credentials that the backing broker made are not a JSON object; they cannot be handed on.")
+	return &Error{Code: CodeBackend, Cause: cause, Description: text + " Delete the service binding."}
+}
+
+// beginKey is where a context has what WithWaiting gave it.
+type beginKey struct{}
+
+// WithWaiting returns a context for one request, in which begin is asked before the
+// use case first waits for Cloud Foundry, and before anything is written for it: the
+// error of begin is then the use case's, as it is. It may be asked again. Without it
+// everybody may wait.
+func WithWaiting(ctx context.Context, begin func() error) context.Context {
+	return context.WithValue(ctx, beginKey{}, begin)
+}
+
+// BeginWaiting asks whether the request may wait for Cloud Foundry from now on. The
+// error is the answer to it.
+func BeginWaiting(ctx context.Context) error {
+	if begin, ok := ctx.Value(beginKey{}).(func() error); ok {
+		return begin()
+	}
+	return nil
+}
+
+// checkAndWait is check, and then whether a bind that is held, or reads credentials,
+// may wait.
+func (p *bind) checkAndWait(rec Record, d lifecycle.Decision) error {
+	if err := p.check(rec, d); err != nil {
+		return err
+	}
+	if d.Outcome == lifecycle.Exists || held(d, p.incomplete) {
+		return BeginWaiting(p.ctx)
+	}
+	return nil
+}
+
+// held reports whether a decision on a binding keeps the request until the operation,
+// or one of its instance, has ended.
+func held(d lifecycle.Decision, incomplete bool) bool {
+	switch d.Outcome {
+	case lifecycle.Accepted, lifecycle.Running, lifecycle.Hold:
+		return !incomplete
+	default:
+		return false
+	}
+}
+
+// thenWait is check, and then whether an unbind that is held may wait.
+func thenWait(ctx context.Context, incomplete bool, check func(lifecycle.Decision) error) func(lifecycle.Decision) error {
+	return func(d lifecycle.Decision) error {
+		if err := check(d); err != nil || !held(d, incomplete) {
+			return err
+		}
+		return BeginWaiting(ctx)
+	}
 }

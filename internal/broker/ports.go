@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
@@ -222,4 +224,203 @@ type MarketPlan struct {
 	CreateSchema json.RawMessage `json:"create_schema,omitempty"`
 	UpdateSchema json.RawMessage `json:"update_schema,omitempty"`
 	BindSchema   json.RawMessage `json:"bind_schema,omitempty"`
+}
+
+// Store keeps records. All its reads are strongly consistent, all its writes touch
+// one record, and writes on one record are linearizable. It may be called by any
+// number of goroutines and, where several processes share it, by all of them.
+type Store interface {
+	// Get returns the record, or ErrNotFound for one that was never stored or has
+	// expired, however late the store deletes it.
+	Get(ctx context.Context, key Key) (Record, error)
+	// Put stores record with Revision revision+1 on condition that the stored one
+	// (absent and expired count as 0) has the given revision, and returns what it
+	// stored. When it returns nil the record is durable. Refused: the record now
+	// stored (its Revision is 0 when there is none) and ErrConflict. Any other
+	// error leaves open whether the write happened. An expired record that Put
+	// writes over is gone as if it had never been.
+	Put(ctx context.Context, record Record, revision int64) (Record, error)
+	// Bindings returns the unexpired records of the instance's bindings, in no order.
+	Bindings(ctx context.Context, instance Key) ([]Record, error)
+	// Unfinished returns up to limit operations whose Due is not after due, oldest
+	// first. It begins behind the page whose Next is given as after; "" begins with
+	// the oldest. An operation that stays due at the same time meanwhile is on exactly
+	// one page, whatever becomes of those before it. It may lag behind: callers read
+	// the record again before they act.
+	Unfinished(ctx context.Context, due time.Time, after string, limit int) (UnfinishedPage, error)
+}
+
+// UnfinishedPage is a part of what Store.Unfinished lists.
+type UnfinishedPage struct {
+	Operations []Unfinished
+	// Next is where the following page begins, in the words of the store; empty when
+	// nothing followed. The last page may be an empty one.
+	Next string
+	// Unreadable counts what the store passed over on this page because it could not
+	// read it, and Fault is why, for the first of them. They are unfinished as well.
+	Unreadable int
+	Fault      error
+}
+
+// Unfinished names an operation that runs.
+type Unfinished struct {
+	Key       Key
+	Operation string
+	Due       time.Time
+}
+
+// AuditStore keeps when each client's last audit was completed. Like Store, it is
+// strongly consistent, and may be called concurrently.
+type AuditStore interface {
+	// LastAudit returns when the client's last audit was completed; the zero time when
+	// none ever was.
+	LastAudit(ctx context.Context, client string) (time.Time, error)
+	// PutLastAudit stores that one was completed; when it returns nil that is durable.
+	// A time before the stored one changes nothing.
+	PutLastAudit(ctx context.Context, client string, at time.Time) error
+}
+
+// CatalogStore keeps the last good catalog of each client.
+type CatalogStore interface {
+	// Catalog returns the stored catalog of the client, or ErrNotFound.
+	Catalog(ctx context.Context, client string) (StoredCatalog, error)
+	// PutCatalog stores c on condition of the revision, as Store.Put does. A reader
+	// never sees a half-written catalog.
+	PutCatalog(ctx context.Context, c StoredCatalog, revision int64) (StoredCatalog, error)
+}
+
+// StoredCatalog is a client's marketplace as it was fetched.
+type StoredCatalog struct {
+	Client   string    `json:"client"`
+	Revision int64     `json:"revision"`
+	Fetched  time.Time `json:"fetched"`
+	// Body is the JSON of a Marketplace. A store may compress or split it.
+	Body []byte `json:"body"`
+}
+
+// LimitError is ErrTooLarge (errors.Is) with the limit.
+type LimitError struct{ Bytes int }
+
+// Error names the limit.
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the record is larger than the %d bytes that the store can keep", e.Bytes)
+}
+
+// Unwrap returns ErrTooLarge.
+func (e *LimitError) Unwrap() error { return ErrTooLarge }
+
+// What a store may answer besides faults of its own.
+var (
+	// ErrNotFound: there is no such record.
+	ErrNotFound = errors.New("no such record")
+	// ErrConflict: the stored revision is another one.
+	ErrConflict = errors.New("the stored revision is another one")
+	// ErrTooLarge: the record exceeds what the store can keep; nothing was written.
+	ErrTooLarge = errors.New("the record is too large for the store")
+)
+
+// Catalog answers for the catalogs of all clients. It may be called by any number of
+// goroutines. What it returns is a value that nobody changes; a refresh between two calls
+// may make their answers differ, so whoever asks twice can get two catalogs.
+type Catalog interface {
+	// Plan returns the plan of that offering. It never waits for Cloud Foundry when a
+	// catalog is known, however old. ErrUnknownPlan (errors.Is) when the catalog is known
+	// and has no such plan in such an offering; the error's text says which of the two is
+	// unknown. Another error: no catalog is known yet.
+	Plan(ctx context.Context, client, serviceID, planID string) (Plan, error)
+	// PlanOf returns the plan that has this GUID in Cloud Foundry, under the terms of Plan.
+	PlanOf(ctx context.Context, client, planGUID string) (Plan, error)
+	// Ready reports whether Plan can answer for the client at once, from memory.
+	Ready(client string) bool
+	// CheckParameters returns nil when the plan publishes no schema for this use, or the
+	// parameters satisfy it; else an error made for users that names the JSON pointer and
+	// the rule, never a value. It answers from what is known, never waits for Cloud
+	// Foundry, and is bounded in time and memory whatever schema and parameters are like.
+	CheckParameters(ctx context.Context, q ParametersQuery) error
+	// Refresh reads the client's marketplace from Cloud Foundry and returns when the
+	// catalog is the new one, or why the old one stays.
+	Refresh(ctx context.Context, client string) error
+}
+
+// ErrUnknownPlan says that the catalog has no such plan in such an offering.
+var ErrUnknownPlan = errors.New("the plan is not in the catalog")
+
+// ErrNoCatalog says that no catalog is known yet, because Cloud Foundry was never reached.
+var ErrNoCatalog = errors.New("no catalog is known yet")
+
+// ParametersQuery are parameters on their way to a plan.
+type ParametersQuery struct {
+	Client, ServiceID, PlanID string
+	// Kind and Verb choose the schema: an instance's create or update, or a
+	// binding's create.
+	Kind lifecycle.Kind
+	Verb lifecycle.Verb
+	// Parameters as they came; empty counts as {} for a create and a bind. An
+	// update without parameters is not asked about.
+	Parameters json.RawMessage
+}
+
+// ErrStopping is what Start returns when its process is stopping: whoever opens the
+// store next goes on with the operation.
+var ErrStopping = errors.New("the process is stopping")
+
+// Workflow drives operations: it calls Broker.Advance again and again until the
+// step says done.
+type Workflow interface {
+	// Start begins to drive an operation, once the first delay is over. "Already
+	// started" is success. An error means that it may not have started; the
+	// operation is stored, so the janitor will find it.
+	Start(ctx context.Context, start Start) error
+}
+
+// Stopper is a Workflow in which waiting costs something.
+type Stopper interface {
+	// Stop ends what Start began for an operation that has ended meanwhile. It is only
+	// asked to, and an error changes nothing: a workflow that goes on finds the
+	// operation ended.
+	Stop(ctx context.Context, start Start) error
+}
+
+// Start names the operation to drive.
+type Start struct {
+	Key       Key
+	Operation string
+	// Restart is 0 for the first start and the stored number of a restart later.
+	Restart int
+	// Delay is how long the first tick waits.
+	Delay time.Duration
+}
+
+// Advancer does one step of one operation. Broker implements it; workflows call it.
+type Advancer interface {
+	// Advance does one tick of the operation. An error means that nothing is known
+	// to have changed and that the caller tries again after a pause.
+	Advance(ctx context.Context, key Key, operation string) (Step, error)
+}
+
+// Step is what a tick left to do.
+type Step struct {
+	// Done: the operation has ended, or is not the current one any more.
+	Done bool
+	// Wait is how long to wait before the next tick.
+	Wait time.Duration
+}
+
+// offeringKey is the key of a context's value.
+type offeringKey struct{}
+
+// WithOffering says which offering's space a look-up is about: where it finds nothing,
+// a backend whose login does not see every space of the org has to see that one before
+// the absence counts. An empty name says nothing.
+func WithOffering(ctx context.Context, offering string) context.Context {
+	if offering == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, offeringKey{}, offering)
+}
+
+// OfferingOf returns what WithOffering said, or "".
+func OfferingOf(ctx context.Context) string {
+	offering, _ := ctx.Value(offeringKey{}).(string)
+	return offering
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
 )
 
 // FetchInstance answers GET /v2/service_instances/:instance_id (OSB "Fetching a
@@ -153,4 +156,121 @@ func (b *Broker) parametersOf(ctx context.Context, rec Record, ask func(Backend,
 		b.Logger.LogAttrs(ctx, slog.LevelInfo, "the parameters are not told, and left out", keyAttrs(rec.Key)...)
 	}
 	return parameters, err
+}
+
+// LastOperation answers GET …/last_operation of an instance or a binding (OSB
+// "Polling Last Operation"), from the record alone. An operation that the record
+// does not know counts as none.
+//
+// Errors are *Error: CodeNotFound, CodeGone (the operation's name says that it was a
+// delete, and nothing is remembered of it), CodeUnavailable.
+func (b *Broker) LastOperation(ctx context.Context, q PollRequest) (Poll, error) {
+	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
+	rec, err := b.read(ctx, key)
+	if err != nil {
+		return Poll{}, err
+	}
+	var instance lifecycle.InstanceView
+	if q.BindingID != "" {
+		if instance, err = b.instanceView(ctx, key); err != nil {
+			return Poll{}, err
+		}
+	}
+	p := lifecycle.Poll(rec.Lifecycle, q.Operation, instance)
+	if !p.Known {
+		return Poll{}, forgotten(q)
+	}
+	return b.poll(rec, p, instance), nil
+}
+
+func (b *Broker) poll(rec Record, p lifecycle.Progress, instance lifecycle.InstanceView) Poll {
+	switch {
+	case p.Running:
+		return Poll{
+			State: osb.InProgress, RetryAfter: b.retryAfter(rec),
+			Description: lifecycle.Waiting(rec.Lifecycle, instance, b.Now(), b.Pace),
+		}
+	case p.Result.Succeeded:
+		return Poll{State: osb.Succeeded, DeleteDone: p.Result.Verb == lifecycle.Delete}
+	default:
+		return failedPoll(rec, p.Result)
+	}
+}
+
+// failedPoll says of a failed update whether the instance works and whether the
+// same update may be tried again; both only where they are false (osb-choices E4).
+func failedPoll(rec Record, f lifecycle.Finished) Poll {
+	p := Poll{State: osb.Failed, Description: f.Description}
+	if rec.Key.BindingID != "" || f.Verb != lifecycle.Update {
+		return p
+	}
+	no := false
+	if f.InstanceUnusable {
+		p.InstanceUsable = &no
+	}
+	if f.UpdateNotRepeatable {
+		p.UpdateRepeatable = &no
+	}
+	return p
+}
+
+// forgotten answers for what no record tells of.
+func forgotten(q PollRequest) error {
+	if strings.HasPrefix(q.Operation, "delete-") || strings.HasPrefix(q.Operation, "unbind-") {
+		return refuse(CodeGone, "It was deleted.")
+	}
+	if q.BindingID != "" {
+		return refuse(CodeNotFound, "There is no such service binding. Check the ids.")
+	}
+	return refuse(CodeNotFound, "There is no such service instance. Check its id.")
+}
+
+// instanceView reads what a binding must know of its instance.
+func (b *Broker) instanceView(ctx context.Context, binding Key) (lifecycle.InstanceView, error) {
+	rec, err := b.read(ctx, binding.Instance())
+	return view(rec), err
+}
+
+func view(instance Record) lifecycle.InstanceView {
+	l := instance.Lifecycle
+	return lifecycle.InstanceView{State: l.State, CreateOp: l.CreateOp.ID, CFGUID: l.CFGUID, Offering: instance.Attributes.OfferingName}
+}
+
+// elsewhereError says that the client is pointed at another Cloud Foundry or org than the
+// one that a record's rows are in: nothing follows from what is absent there.
+type elsewhereError struct{ was, is Place }
+
+// Error tells the operator both places, and what to do.
+func (e *elsewhereError) Error() string {
+	return fmt.Sprintf("it was made in the org %s of %s, and the configuration names the org %s of %s: "+
+		"correct cloud_foundry.api and org, or name the former address of the same Cloud Foundry in cloud_foundry.former_apis",
+		e.was.OrgGUID, e.was.API, e.is.OrgGUID, e.is.API)
+}
+
+// UserText implements UserTexter.
+func (*elsewhereError) UserText() string { return lifecycle.Elsewhere }
+
+// inPlace returns nil when the client points at the Cloud Foundry and the org that the
+// record was made in, an *elsewhereError when at another one, and any other error when
+// that cannot be known now.
+func (b *Broker) inPlace(ctx context.Context, rec Record) error {
+	was := rec.Lifecycle.Place
+	if was == (Place{}) {
+		return nil
+	}
+	backend, err := b.backend(rec.Key.Client)
+	if err != nil {
+		return err
+	}
+	is, err := backend.Place(ctx) // which also lets the org be known, by which Same compares
+	if err != nil || backend.Same(was) {
+		return err
+	}
+	return &elsewhereError{was: was, is: is}
+}
+
+// elsewhere reports whether the error is, or wraps, an *elsewhereError.
+func elsewhere(err error) bool {
+	_, is := errors.AsType[*elsewhereError](err)
+	return is
 }
