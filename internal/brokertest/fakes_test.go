@@ -21,3 +21,10 @@ func TestFakeCloud(t *testing.T) {
 		}
 	})
 }
+
+func TestMemoryStore(t *testing.T) {
+	t.Parallel()
+	brokertest.TestStore(t, func(_ *testing.T, now func() time.Time) brokertest.Store {
+		return brokertest.NewMemoryStore(now)
+	})
+}
