@@ -1,11 +1,15 @@
+// Package server puts a process together from its configuration. It is the one place
+// that knows all the others; it decides nothing else.
 package server
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -173,4 +177,68 @@ func (o ServeOptions) run(ctx context.Context, c config.Config, store *bolt.Stor
 		return err
 	}
 	return p.live(ctx, func(resumed int) error { return p.serve(ctx, listener, simulatorURL, resumed) })
+}
+
+// nowhere is no address that anybody else could reach: who may call an embedded
+// broker is for its embedder to say, so that the demo client may be served.
+const nowhere = "127.0.0.1:0"
+
+// Embed runs the broker as Serve does, but opens no address for it: answer is called
+// with the handler, which may be used concurrently, and with the simulator's URL
+// (empty without Simulate). The broker lives until answer returns, and is closed
+// before Embed does. Listen, Started and Hint are not looked at. Errors are
+// *ExitError, or answer's.
+func Embed(ctx context.Context, o ServeOptions, answer func(handler http.Handler, simulatorURL string) error) error {
+	o.Listen = nowhere
+	c, err := o.configuration()
+	if err != nil {
+		return err
+	}
+	return o.withStore(ctx, func(store *bolt.Store) error {
+		return o.withSimulator(ctx, &c, func(simulatorURL string) error {
+			p, err := newProcess(c, store, o)
+			if err != nil {
+				return err
+			}
+			return p.live(ctx, func(int) error { return answer(p.server.Handler, simulatorURL) })
+		})
+	})
+}
+
+// The exit codes that scripts rely on.
+const (
+	ExitFailure = 1
+	ExitUsage   = 2
+)
+
+// ExitError ends the process with a code and a sentence for the person who started it.
+type ExitError struct {
+	Code    int
+	Message string
+	Cause   error
+}
+
+// Error returns the sentence.
+func (e *ExitError) Error() string { return e.Message }
+
+// Unwrap returns what was behind it.
+func (e *ExitError) Unwrap() error { return e.Cause }
+
+// ExitCode returns the code that err asks for: 0 for nil, 1 for what is no ExitError.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		return e.Code
+	}
+	return ExitFailure
+}
+
+func usage(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Message: fmt.Sprintf(format, args...)}
+}
+
+func failure(cause error, format string, args ...any) error {
+	return &ExitError{Code: ExitFailure, Message: fmt.Sprintf(format, args...), Cause: cause}
 }

@@ -151,7 +151,7 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 // short waits are over, may take the longest, and is noted afterwards.
 func TestThePollerHasTimeForWhatItBegins(t *testing.T) {
 	t.Parallel()
-	text := string(readRoot(t, "internal/lambda/stay.go")) + string(readRoot(t, "internal/lambda/poller.go"))
+	text := string(readRoot(t, "internal/lambda/poller.go"))
 	needed := 0
 	for _, name := range []string{"stayFor", "longestTick", "noteMargin"} {
 		found := regexp.MustCompile(`\b` + name + `\s+= (\d+) \* time\.Second`).FindStringSubmatch(text)

@@ -1,6 +1,10 @@
+// Package standin starts the stand-in for AWS that tests run against, on 127.0.0.1, in
+// a process group of its own. It is for tests only, and works where `make stand-in` has
+// installed it.
 package standin
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +14,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"testing"
 	"time"
 )
 
@@ -140,4 +146,62 @@ func (s *Server) Stop() error {
 	_ = s.end() // what is left of the group
 	<-s.gone
 	return os.RemoveAll(s.dir)
+}
+
+// Shared is one stand-in for all tests of a package: the first that needs it starts it.
+// The zero value with a Root is ready to use, by any number of tests at once.
+type Shared struct {
+	// Root is the way to the project's top.
+	Root string
+
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+// URL returns its address. Where there is none installed, the test is skipped.
+func (s *Shared) URL(t testing.TB) string {
+	t.Helper()
+	s.once.Do(func() { s.server, s.err = Start(s.Root) })
+	if errors.Is(s.err, ErrNotInstalled) {
+		t.Skip(s.err)
+	}
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.server.URL()
+}
+
+// Main runs the package's tests, then ends the stand-in. It returns what the process
+// exits with.
+func (s *Shared) Main(m *testing.M) int {
+	code := m.Run()
+	if s.server == nil {
+		return code
+	}
+	if err := s.server.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the stand-in:", err)
+		return 1
+	}
+	return code
+}
+
+// output keeps what a process prints; it may be read meanwhile.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// String returns all of it.
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
