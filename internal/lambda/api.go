@@ -2,17 +2,13 @@ package lambda
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"log/slog"
-	"net/http"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
-	"github.com/ferry-broker/ferry/internal/api"
 	"github.com/ferry-broker/ferry/internal/setup"
 )
 
@@ -40,13 +36,22 @@ func NewAPI(lookupEnv func(string) (string, bool), log io.Writer) (*API, error) 
 	return &API{core: c}, nil
 }
 
+// prepare is what the API does before its first event. An environment may be kept warm for hours before that comes: the
+// catalogs are as old by then as they are in memory.
+func (a *API) prepare(ctx context.Context) {
+	a.core.announce(ctx)
+	if now := a.core.prepare(ctx, true); now != nil {
+		a.adopt(now)
+	}
+}
+
 // Handle answers one event with the same handler that `ferry serve` has. The time
 // that a request may take ends before the context's deadline. The error is always
 // nil: API Gateway would make a 502 of one, and whoever sent the event to the
 // function directly reads the answer as well.
 func (a *API) Handle(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	defer a.core.events.begin(ctx)()
-	return proxy{logger: a.core.logger, ready: a.ready}.handle(ctx, event), nil
+	return proxy{logger: a.core.parts.Logger, ready: a.ready}.handle(ctx, event), nil
 }
 
 // ready returns the handler for the configuration in force, after a look at the
@@ -67,9 +72,11 @@ func (a *API) ready(ctx context.Context) (*httpadapter.HandlerAdapter, error) {
 func (a *API) adopt(now *assembly) (*httpadapter.HandlerAdapter, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := a.core.now()
+	at := a.core.parts.Now()
 	if a.serving != now {
-		a.serving, a.adapter, a.reloaded = now, httpadapter.New(a.core.handler(now)), at
+		// The whole border but for /metrics: an environment counts for itself alone, and CloudWatch counts for all.
+		handler := now.Handler(setup.Border{CatalogKnown: now.known})
+		a.serving, a.adapter, a.reloaded = now, httpadapter.New(handler), at
 		return a.adapter, false
 	}
 	reload := at.Sub(a.reloaded) >= reloadEvery
@@ -84,37 +91,13 @@ func (a *API) adopt(now *assembly) (*httpadapter.HandlerAdapter, bool) {
 func (a *API) reload(ctx context.Context, now *assembly) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, client := range now.config.Clients {
-		_ = now.catalog.Reload(ctx, client.Name)
+	for _, client := range now.Clients() {
+		_ = now.Catalog.Reload(ctx, client)
 	}
 }
 
-// handler is the whole border, as in `ferry serve` but for /metrics: an environment
-// counts for itself alone, and CloudWatch counts for all.
-func (c *core) handler(a *assembly) http.Handler {
-	limits := a.config.Limits
-	return api.New(api.Options{
-		Broker: a.broker, Catalog: a.catalog, Clients: setup.Clients(a.config.Clients),
-		RequestBudget: a.config.Operations.RequestBudget,
-		RequestBytes:  limits.RequestBytes, ParametersBytes: limits.ParametersBytes,
-		ConcurrentRequests: limits.ConcurrentRequests,
-		Logger:             c.logger, Now: c.now, Ready: c.readiness(a),
-	})
-}
-
-// readiness names the part that is missing. A catalog is loaded on demand here, so
-// the question itself is a demand.
-func (c *core) readiness(a *assembly) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := c.store.Ping(ctx); err != nil {
-			c.logger.LogAttrs(ctx, slog.LevelWarn, "the store cannot be read", slog.String("error", err.Error()))
-			return fmt.Errorf("store: it cannot be read")
-		}
-		for _, client := range a.config.Clients {
-			if _, err := a.catalog.Document(ctx, client.Name); err == nil {
-				return nil
-			}
-		}
-		return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
-	}
+// known reports whether there is a catalog for the client. It is loaded on demand here, so the question itself is a demand.
+func (a *assembly) known(ctx context.Context, client string) bool {
+	_, err := a.Catalog.Document(ctx, client)
+	return err == nil
 }

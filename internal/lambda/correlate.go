@@ -74,6 +74,11 @@ type correlated struct {
 	events *inFlight
 }
 
+// correlated makes a logger whose lines bear the ids of their event.
+func (c *core) correlated(lines slog.Handler) *slog.Logger {
+	return slog.New(correlated{lines, &c.events})
+}
+
 // Handle implements slog.Handler.
 func (h correlated) Handle(ctx context.Context, record slog.Record) error {
 	ids := idsOf(ctx)

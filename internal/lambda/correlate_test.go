@@ -98,16 +98,16 @@ func readEvent(t *testing.T, name string) events.APIGatewayProxyRequest {
 func TestALineOfNoEventBearsNone(t *testing.T) {
 	t.Parallel()
 	c, log := &core{}, &logged{}
-	c.logger = c.correlated(newLines(log)).With("a", 1).WithGroup("g")
+	c.parts.Logger = c.correlated(newLines(log)).With("a", 1).WithGroup("g")
 	ctx := lambdaContext(t.Context(), "first", "1-1")
 	endFirst := c.events.begin(ctx)
 	endSecond := c.events.begin(lambdaContext(t.Context(), "second", "1-2"))
-	c.logger.Info("of two")
-	c.logger.InfoContext(ctx, "of the first")
+	c.parts.Logger.Info("of two")
+	c.parts.Logger.InfoContext(ctx, "of the first")
 	endFirst()
-	c.logger.Info("of the second")
+	c.parts.Logger.Info("of the second")
 	endSecond()
-	c.logger.Info("of none")
+	c.parts.Logger.Info("of none")
 	var got []string
 	for line := range strings.Lines(log.String()) {
 		var said struct {

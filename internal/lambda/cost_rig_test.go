@@ -15,10 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
-	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/cf"
 	"github.com/ferry-broker/ferry/internal/dynamo"
 	"github.com/ferry-broker/ferry/internal/secrets"
+	"github.com/ferry-broker/ferry/internal/setup"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
@@ -70,7 +69,7 @@ func newStack(t *testing.T, maxAge time.Duration) *stack {
 	}
 	name := fmt.Sprintf("ferry-cost-%d", stacks.Add(1))
 	s.furnish(config, name, server.URL)
-	s.api, s.poller = &API{core: s.core(config, name)}, &Poller{core: s.core(config, name)}
+	s.api, s.poller = &API{core: s.core(config, name)}, &Poller{core: s.core(config, name), sleep: s.stay}
 	s.janitor = &Janitor{core: s.core(config, name), fetched: map[string]time.Time{}}
 	return s
 }
@@ -93,32 +92,23 @@ func (s *stack) furnish(config aws.Config, name, foundry string) {
 // core is what newCore makes, but for the clock and the log.
 func (s *stack) core(config aws.Config, name string) *core {
 	s.Helper()
-	c := &core{now: s.clock.now, sleep: s.stay, process: newProcessName()}
-	c.logger = c.correlated(slog.NewJSONHandler(lines{s.meter}, &slog.HandlerOptions{ReplaceAttr: sameLength}))
 	table, err := dynamo.New(dynamo.Options{Config: config, Table: name, Now: s.clock.now})
 	if err != nil {
 		s.Fatal(err)
 	}
-	source := secrets.New(secrets.Options{
-		Config: config, Secret: name, MaxAge: s.maxAge, Now: s.clock.now, Logger: c.logger,
+	c := &core{audits: table}
+	c.parts = setup.Parts{
+		Store: table, Workflow: sfn.New(sfn.Options{Config: config, StateMachine: "arn:aws:states:us-east-1:123456789012:stateMachine:" + name}),
+		Now: s.clock.now, Sleep: s.sleep, Process: setup.NewProcessName(), ClaimFirst: true,
+		Logger: c.correlated(slog.NewJSONHandler(lines{s.meter}, &slog.HandlerOptions{ReplaceAttr: sameLength})),
+	}
+	c.configuration = secrets.New(secrets.Options{
+		Config: config, Secret: name, MaxAge: s.maxAge, Now: s.clock.now, Logger: c.parts.Logger,
 		LookupEnv: func(string) (string, bool) { return "", false }, ReadFile: func(string) ([]byte, error) { return nil, errors.ErrUnsupported },
-	})
-	c.configuration, c.store = source.Current, table
-	c.workflow = sfn.New(sfn.Options{Config: config, StateMachine: "arn:aws:states:us-east-1:123456789012:stateMachine:" + name})
-	// The assembly has clocks of its own, for logins and looks; they have to agree.
-	a, err := c.current(s.Context())
-	if err != nil {
+	}).Current
+	if _, err := c.current(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	f := a.config.Clients[0].CloudFoundry
-	backend, err := cf.New(cf.Config{
-		Client: "demo", API: f.API, Org: f.Org, ClientID: f.ClientID, ClientSecret: f.ClientSecret, Now: s.clock.now, Logger: c.logger,
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	a.broker.Backends["demo"] = broker.Backend(backend)
-	a.broker.Sleep = s.sleep
 	return c
 }
 

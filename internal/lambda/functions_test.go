@@ -197,7 +197,7 @@ func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	seen := &deadlines{table: r.table}
-	r.poller.core.store = seen
+	r.poller.core.parts.Store = seen
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
@@ -234,7 +234,7 @@ func TestAFunctionSleeps(t *testing.T) {
 			{ended, 6 * time.Second, 0, context.Canceled},
 		} {
 			began := time.Now()
-			err := p.core.sleep(test.ctx, test.sleep)
+			err := p.sleep(test.ctx, test.sleep)
 			if took := time.Since(began); took != test.took || !errors.Is(err, test.err) {
 				t.Errorf("a sleep of %v took %v, %v; want %v, %v", test.sleep, took, err, test.took, test.err)
 			}

@@ -57,6 +57,12 @@ func NewJanitor(lookupEnv func(string) (string, bool), log io.Writer) (*Janitor,
 	return &Janitor{core: c, fetched: map[string]time.Time{}}, nil
 }
 
+// prepare is what the janitor does before its first event. It fetches catalogs, and needs none that was stored.
+func (j *Janitor) prepare(ctx context.Context) {
+	j.core.announce(ctx)
+	j.core.prepare(ctx, false)
+}
+
 // JanitorFailed says that a task was not completed; the next one tries again. An
 // alarm counts them.
 type JanitorFailed struct{ Task string }
@@ -73,7 +79,7 @@ func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
 		s.Task = TaskRound
 	}
 	defer j.core.events.begin(ctx)()
-	log := j.core.logger.With("task", s.Task)
+	log := j.core.parts.Logger.With("task", s.Task)
 	defer func() {
 		if value := recover(); value != nil {
 			panicked := broker.Recovered(value)
@@ -117,12 +123,12 @@ func (j *Janitor) round(ctx context.Context, now *assembly) error {
 // refresh fetches the catalogs that are old. One that hangs keeps no other from its turn.
 func (j *Janitor) refresh(ctx context.Context, now *assembly) error {
 	every := map[string]time.Duration{}
-	for _, c := range now.config.Clients {
+	for _, c := range now.Config.Clients {
 		every[c.Name] = c.CatalogRefresh
 	}
-	return broker.SideBySide(now.clients(), func(client string) error {
+	return broker.SideBySide(now.Clients(), func(client string) error {
 		if j.due(client, every[client]) {
-			_ = now.catalog.Refresh(ctx, client) // logged where it happens
+			_ = now.Catalog.Refresh(ctx, client) // logged where it happens
 		}
 		return nil
 	})
@@ -130,7 +136,7 @@ func (j *Janitor) refresh(ctx context.Context, now *assembly) error {
 
 // restart fails when an operation could not be restarted, so that the alarm rings.
 func (j *Janitor) restart(ctx context.Context, now *assembly) error {
-	done, err := now.broker.Restart(ctx, restartWorkers)
+	done, err := now.Broker.Restart(ctx, restartWorkers)
 	counts := []any{"restarted", done.Restarted}
 	for name, n := range map[string]int{"failed": done.Failed, "unreadable": done.Unreadable, "left": done.Left} {
 		if n > 0 {
@@ -138,7 +144,7 @@ func (j *Janitor) restart(ctx context.Context, now *assembly) error {
 		}
 	}
 	// The metric of overdue operations is made of this line (template.yaml).
-	j.core.logger.InfoContext(ctx, "janitor round", counts...)
+	j.core.parts.Logger.InfoContext(ctx, "janitor round", counts...)
 	if failed := done.Failed + done.Unreadable; err == nil && failed > 0 {
 		err = fmt.Errorf("%d overdue operations could not be restarted, the first because of: %w", failed, done.Fault)
 	}
@@ -149,7 +155,7 @@ func (j *Janitor) restart(ctx context.Context, now *assembly) error {
 func (j *Janitor) due(client string, every time.Duration) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	now := j.core.now()
+	now := j.core.parts.Now()
 	if last, ok := j.fetched[client]; ok && now.Sub(last) < every {
 		return false
 	}
@@ -161,18 +167,10 @@ func (j *Janitor) due(client string, every time.Duration) bool {
 // call of the schedule, an hour later.
 func (j *Janitor) audit(ctx context.Context, now *assembly, due bool) error {
 	auditor := broker.NewAuditor(broker.AuditorOptions{
-		Audit: now.broker.Audit, Store: j.core.store, Now: j.core.now, Logger: j.core.logger, Early: auditEarly,
+		Audit: now.Broker.Audit, Store: j.core.audits, Now: j.core.parts.Now, Logger: j.core.parts.Logger, Early: auditEarly,
 	})
 	if due {
-		return auditor.AuditDue(ctx, now.clients())
+		return auditor.AuditDue(ctx, now.Clients())
 	}
-	return auditor.AuditNow(ctx, now.clients())
-}
-
-func (a *assembly) clients() []string {
-	names := make([]string, 0, len(a.config.Clients))
-	for _, c := range a.config.Clients {
-		names = append(names, c.Name)
-	}
-	return names
+	return auditor.AuditNow(ctx, now.Clients())
 }

@@ -16,11 +16,7 @@ func TestEachEnvironmentHasItsOwnName(t *testing.T) {
 			t.Fatal(errA, errP, errJ)
 		}
 		for _, c := range []*core{a.core, p.core, j.core} {
-			made, err := c.assemble(newRig(t).copied)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if name := made.broker.Process; name == "" || seen[name] {
+			if name := c.parts.Process; name == "" || seen[name] {
 				t.Errorf("the name %q is another environment's, or none", name)
 			} else {
 				seen[name] = true

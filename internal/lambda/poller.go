@@ -40,7 +40,11 @@ func (*TickPanicked) Error() string { return "the tick panicked; the log has the
 const noteMargin = 12 * time.Second
 
 // Poller does one tick of one operation for each event, or a few. It may be used concurrently.
-type Poller struct{ core *core }
+type Poller struct {
+	core *core
+	// sleep waits for the time to pass or the context to end.
+	sleep func(context.Context, time.Duration) error
+}
 
 // NewPoller makes the poller from the function's environment; the JSON log goes to
 // log. It calls nobody. The error lists every setting that is missing or wrong.
@@ -49,7 +53,13 @@ func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, e
 	if err != nil {
 		return nil, err
 	}
-	return &Poller{core: c}, nil
+	return &Poller{core: c, sleep: broker.Sleep}, nil
+}
+
+// prepare is what the poller does before its first event.
+func (p *Poller) prepare(ctx context.Context) {
+	p.core.announce(ctx)
+	p.core.prepare(ctx, true)
 }
 
 // Handle advances the operation that the tick names and returns the tick with what
@@ -58,7 +68,7 @@ func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, e
 // *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
 	defer p.core.events.begin(ctx)()
-	log := p.core.logger.With("client", tick.Client, "operation", tick.Operation)
+	log := p.core.parts.Logger.With("client", tick.Client, "operation", tick.Operation)
 	defer func() {
 		if value := recover(); value != nil {
 			panicked := broker.Recovered(value)
@@ -78,7 +88,7 @@ func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err 
 	}
 	ctx, cancel := within(ctx, noteMargin)
 	defer cancel()
-	step, err := p.advance(ctx, now.broker, key, tick.Operation)
+	step, err := p.advance(ctx, now.Broker, key, tick.Operation)
 	if err != nil {
 		log.ErrorContext(ctx, "tick failed", "error", err.Error())
 		return sfn.Tick{}, &TickFailed{}
@@ -100,14 +110,14 @@ const (
 // step fails with, the whole of it fails with: the state machine begins again, and
 // each step may run twice.
 func (p *Poller) advance(ctx context.Context, by broker.Advancer, key broker.Key, operation string) (broker.Step, error) {
-	began := p.core.now()
+	began := p.core.parts.Now()
 	for {
 		step, err := by.Advance(ctx, key, operation)
 		if err != nil || step.Done {
 			return step, err
 		}
 		wait := max(step.Wait, time.Second)
-		if !p.stays(ctx, began, wait) || p.core.sleep(ctx, wait) != nil {
+		if !p.stays(ctx, began, wait) || p.sleep(ctx, wait) != nil {
 			return step, nil
 		}
 	}
@@ -116,7 +126,7 @@ func (p *Poller) advance(ctx context.Context, by broker.Advancer, key broker.Key
 // stays reports whether the next step is worth waiting for, and has time enough for
 // calls that take all of theirs.
 func (p *Poller) stays(ctx context.Context, began time.Time, wait time.Duration) bool {
-	next := p.core.now().Add(wait)
+	next := p.core.parts.Now().Add(wait)
 	if wait > shortWait || next.Sub(began) > stayFor {
 		return false
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/secrets"
+	"github.com/ferry-broker/ferry/internal/setup"
 )
 
 func newLines(log *logged) slog.Handler { return slog.NewJSONHandler(log, nil) }
@@ -73,8 +74,8 @@ func TestInitReadsInParallel(t *testing.T) {
 	}, nil)
 	synctest.Test(t, func(t *testing.T) {
 		s := &slow{table: r.table, asked: make(chan string, 9), gate: make(chan struct{}), open: make(chan struct{})}
-		a := &API{core: &core{store: s, workflow: r.machine, now: r.now, sleep: r.sleep, process: "p"}}
-		a.core.logger = a.core.correlated(newLines(r.log))
+		a := &API{core: &core{}}
+		a.core.parts = setup.Parts{Store: s, Workflow: r.machine, Now: r.now, Process: "p", Logger: a.core.correlated(newLines(r.log))}
 		a.core.configuration = func(ctx context.Context) (secrets.Copy, error) {
 			if err := s.wait(ctx, "secret"); err != nil {
 				return secrets.Copy{}, err

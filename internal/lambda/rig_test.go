@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/cfsim"
 	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/secrets"
+	"github.com/ferry-broker/ferry/internal/setup"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
@@ -135,11 +135,13 @@ func newRig(t *testing.T) *rig {
 	c.Polling = config.Polling{First: time.Second, Max: time.Second}
 	r.copied = secrets.Copy{Config: c, Version: "v1"}
 	core := func() *core {
-		c := &core{configuration: r.configuration, store: r.table, workflow: r.machine, now: r.now, sleep: r.sleep, process: newProcessName()}
-		c.logger = c.correlated(slog.NewJSONHandler(r.log, nil))
+		c := &core{configuration: r.configuration, audits: r.table}
+		c.parts = setup.Parts{
+			Store: r.table, Workflow: r.machine, Now: r.now, Logger: c.correlated(newLines(r.log)), Process: setup.NewProcessName(), ClaimFirst: true,
+		}
 		return c
 	}
-	r.api, r.poller = &API{core: core()}, &Poller{core: core()}
+	r.api, r.poller = &API{core: core()}, &Poller{core: core(), sleep: r.sleep}
 	r.janitor = &Janitor{core: core(), fetched: map[string]time.Time{}}
 	return r
 }

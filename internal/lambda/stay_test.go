@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/setup"
 )
 
 // steps is an operation that waits as told, and then is done.
@@ -66,8 +67,8 @@ func TestShortWaitsAreSpentInTheFunction(t *testing.T) {
 			t.Parallel()
 			now := time.Now()
 			var slept []time.Duration
-			p := &Poller{core: &core{now: func() time.Time { return now }}}
-			p.core.sleep = func(_ context.Context, d time.Duration) error {
+			p := &Poller{core: &core{parts: setup.Parts{Now: func() time.Time { return now }}}}
+			p.sleep = func(_ context.Context, d time.Duration) error {
 				slept, now = append(slept, d), now.Add(d)
 				if test.stops {
 					return context.Canceled
@@ -99,8 +100,8 @@ func TestTheUsualPaceBeginsInTheFunction(t *testing.T) {
 	pace := lifecycle.Pace{First: 2 * time.Second, Max: time.Minute}
 	now := time.Now()
 	began := now
-	p := &Poller{core: &core{now: func() time.Time { return now }}}
-	p.core.sleep = func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil }
+	p := &Poller{core: &core{parts: setup.Parts{Now: func() time.Time { return now }}}}
+	p.sleep = func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil }
 	step, err := p.advance(t.Context(), paced(func() time.Duration { return pace.Wait(now.Sub(began)) }), broker.Key{}, "create-1")
 	if passed := now.Sub(began); err != nil || passed < 6*time.Second || passed > stayFor {
 		t.Errorf("it stayed for %v, then %+v, %v", passed, step, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/cf"
 	"github.com/ferry-broker/ferry/internal/dynamo"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
@@ -52,31 +51,14 @@ func newUpgradeRig(t *testing.T) *upgradeRig {
 	}
 	r.broker = s
 	for _, c := range []*core{r.api.core, r.poller.core, r.janitor.core} {
-		c.store, c.sleep = s, atOnce
-		r.oneClock(t, c)
+		c.parts.Store, c.audits = s, s
 	}
+	r.poller.sleep = atOnce
 	return r
 }
 
 // atOnce has the poller do one tick a turn.
 func atOnce(context.Context, time.Duration) error { return context.DeadlineExceeded }
-
-// oneClock lets Cloud Foundry's client go by the rig's clock: what it looked up counts
-// only when the look began after the record was read.
-func (r *upgradeRig) oneClock(t *testing.T, c *core) {
-	t.Helper()
-	now, err := c.current(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := now.config.Clients[0].CloudFoundry
-	now.broker.Backends["demo"], err = cf.New(cf.Config{
-		Client: "demo", API: f.API, Org: f.Org, ClientID: f.ClientID, ClientSecret: f.ClientSecret, Now: r.now, Logger: c.logger,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // load puts a version's items into the table and moves the clock to shortly after the
 // operation began. Cloud Foundry has what it had then, but for what comes late.

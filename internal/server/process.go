@@ -3,8 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,23 +16,30 @@ import (
 	"github.com/ferry-broker/ferry/internal/api"
 	"github.com/ferry-broker/ferry/internal/bolt"
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/catalog"
 	"github.com/ferry-broker/ferry/internal/config"
-	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/loop"
 	"github.com/ferry-broker/ferry/internal/metrics"
 	"github.com/ferry-broker/ferry/internal/setup"
 )
 
+const (
+	// restartWorkers is how many overdue operations are restarted at once.
+	restartWorkers = 8
+	// roundTime bounds a round of each minute, so that the next one is not late.
+	roundTime = 50 * time.Second
+	// firstAudit is how long after a start the first audit is due at the earliest: what
+	// the start resumes comes before it. auditRetry is the pause after one that failed.
+	firstAudit = 10 * time.Minute
+	auditRetry = time.Hour
+)
+
 // process is one running broker.
 type process struct {
-	options ServeOptions
-	config  config.Config
-	store   *bolt.Store
-	loop    *loop.Loop
-	broker  *broker.Broker
-	catalog *catalog.Service
-	server  *http.Server
+	options  ServeOptions
+	store    *bolt.Store
+	loop     *loop.Loop
+	assembly *setup.Assembly
+	server   *http.Server
 	// connections are those of server.
 	connections *connections
 	stop        chan struct{}
@@ -46,66 +51,30 @@ func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, e
 	for _, w := range c.Warnings() {
 		o.Logger.Warn(w)
 	}
-	figures := metrics.New()
-	figures.Build(o.Version, o.Commit, runtime.Version())
-	backends, err := setup.Backends(c, o.Logger, figures.Call)
+	p := &process{options: o, store: store, stop: make(chan struct{}), figures: metrics.New(), logger: o.Logger}
+	p.figures.Build(o.Version, o.Commit, runtime.Version())
+	p.loop = loop.New(loop.Options{Now: time.Now, Logger: o.Logger})
+	var err error
+	p.assembly, err = setup.New(c, setup.Parts{
+		Store: store, Workflow: p.loop, Now: time.Now, Logger: o.Logger, Figures: p.figures,
+		// bbolt locks its file: whoever has it open is alone.
+		Process: setup.NewProcessName(), OnlyProcess: true,
+	})
 	if err != nil {
 		return nil, &ExitError{Code: ExitUsage, Cause: err, Message: err.Error()}
 	}
-	p := &process{options: o, config: c, store: store, stop: make(chan struct{}), figures: figures, logger: o.Logger}
-	p.loop = loop.New(loop.Options{Now: time.Now, Logger: o.Logger})
-	outages := broker.NewThrottle(time.Minute)
-	p.catalog = setup.Catalog(c, backends, store, outages, o.Logger)
-	if p.broker, err = p.newBroker(backends, outages, figures); err != nil {
-		return nil, err
-	}
-	p.loop.Use(p.broker)
-	p.server = newServer(p.newHandler(figures), c.Operations.RequestBudget)
+	p.loop.Use(p.assembly.Broker)
+	p.server = newServer(p.newHandler(), c.Operations.RequestBudget)
 	p.connections = boundConnections(p.server, cmp.Or(o.mostConnections, max(fewestConnections, 4*c.Limits.ConcurrentRequests)))
 	return p, nil
 }
 
-func (p *process) newBroker(backends map[string]broker.Backend, outages *broker.Throttle, figures *metrics.Metrics) (*broker.Broker, error) {
-	name := make([]byte, 8)
-	if _, err := rand.Read(name); err != nil {
-		return nil, failure(err, "No random numbers are to be had: %v.", err)
-	}
-	ops := p.config.Operations
-	return broker.New(broker.Options{
-		Store: p.store, Backends: backends, Catalog: p.catalog, Workflow: p.loop,
-		Now: time.Now, Random: rand.Reader, Logger: p.logger, Observer: figures, Outages: outages,
-		Pace:     lifecycle.Pace{First: p.config.Polling.First, Max: p.config.Polling.Max},
-		Deadline: ops.Deadline, TombstoneTTL: ops.Keep, SettleAfter: ops.SettleAfter, RequestBudget: ops.RequestBudget,
-		// bbolt locks its file: whoever has it open is alone.
-		Process: hex.EncodeToString(name), OnlyProcess: true,
-	}), nil
-}
-
-func (p *process) newHandler(figures *metrics.Metrics) http.Handler {
-	limits := p.config.Limits
+func (p *process) newHandler() http.Handler {
 	basePath, _ := api.ParseBasePath(p.options.BasePath) // checked before the configuration
-	return api.New(api.Options{
-		Broker: p.broker, Catalog: p.catalog, Clients: setup.Clients(p.config.Clients), BasePath: basePath,
-		RequestBudget: p.config.Operations.RequestBudget,
-		RequestBytes:  limits.RequestBytes, ParametersBytes: limits.ParametersBytes,
-		ConcurrentRequests: limits.ConcurrentRequests,
-		Logger:             p.logger, Now: time.Now, Observer: figures, Ready: p.ready,
-		Metrics: figures.Handler(), MetricsCredentials: setup.Credentials(p.config.Metrics.Credentials),
-		Stop: p.stop,
+	return p.assembly.Handler(setup.Border{
+		BasePath: basePath, Metrics: p.figures.Handler(), Stop: p.stop,
+		CatalogKnown: func(_ context.Context, client string) bool { return p.assembly.Catalog.Ready(client) },
 	})
-}
-
-// ready names the part that is missing.
-func (p *process) ready(ctx context.Context) error {
-	if err := p.store.Ping(ctx); err != nil {
-		return fmt.Errorf("store: it cannot be read")
-	}
-	for _, c := range p.config.Clients {
-		if p.catalog.Ready(c.Name) {
-			return nil
-		}
-	}
-	return fmt.Errorf("catalog: none is known yet, because Cloud Foundry was not reached")
 }
 
 // live keeps going what works behind the requests for as long as answer runs. None of
@@ -118,11 +87,11 @@ func (p *process) live(ctx context.Context, answer func(resumed int) error) erro
 		p.closeLoop(ctx)
 		running.Wait()
 	}()
-	running.Go(func() { p.catalog.Run(background) })
+	running.Go(func() { p.assembly.Catalog.Run(background) })
 	running.Go(func() { p.janitor(background) })
 	running.Go(func() { p.audits(background) })
 	running.Go(func() { p.hangups(background) })
-	resumed, err := p.broker.Resume(ctx)
+	resumed, err := p.assembly.Broker.Resume(ctx)
 	if err != nil {
 		return failure(err, "The unfinished operations cannot be read: %v.", err)
 	}
@@ -143,7 +112,7 @@ func (p *process) serve(ctx context.Context, listener net.Listener, simulatorURL
 }
 
 func (p *process) announce(brokerURL, simulatorURL string, resumed int) {
-	p.logger.Info("ferry listens", "url", brokerURL, "version", p.options.Version, "clients", len(p.config.Clients), "resumed_operations", resumed)
+	p.logger.Info("ferry listens", "url", brokerURL, "version", p.options.Version, "clients", len(p.assembly.Config.Clients), "resumed_operations", resumed)
 	if p.options.Hint != nil && simulatorURL != "" && p.options.ConfigFile == "" {
 		_, _ = fmt.Fprintf(p.options.Hint, "Try it: curl -u demo:demo -H 'X-Broker-API-Version: 2.17' %s/v2/catalog\n", brokerURL)
 	}
@@ -172,34 +141,19 @@ func (p *process) closeLoop(ctx context.Context) {
 	p.loop.Close(soon)
 }
 
-const (
-	// restartWorkers is how many overdue operations are restarted at once.
-	restartWorkers = 8
-	// roundTime bounds a round of each minute, so that the next one is not late.
-	roundTime = 50 * time.Second
-	// firstAudit is how long after a start the first audit is due at the earliest: what
-	// the start resumes comes before it. auditRetry is the pause after one that failed.
-	firstAudit = 10 * time.Minute
-	auditRetry = time.Hour
-)
-
 // janitor restarts operations whose driver got lost and forgets what has expired.
 func (p *process) janitor(ctx context.Context) { p.eachMinute(ctx, p.tidy) }
 
 // audits looks daily for what Cloud Foundry has and nobody knows. It is apart from the
 // janitor: a Cloud Foundry that does not answer must not hold up recovery.
 func (p *process) audits(ctx context.Context) {
-	clients := make([]string, 0, len(p.config.Clients))
-	for _, c := range p.config.Clients {
-		clients = append(clients, c.Name)
-	}
 	auditor := p.newAuditor()
-	p.eachMinute(ctx, func(ctx context.Context) { _ = auditor.AuditDue(ctx, clients) }) // logged where it happens
+	p.eachMinute(ctx, func(ctx context.Context) { _ = auditor.AuditDue(ctx, p.assembly.Clients()) }) // logged where it happens
 }
 
 func (p *process) newAuditor() *broker.Auditor {
 	return broker.NewAuditor(broker.AuditorOptions{
-		Audit: p.broker.Audit, Store: p.store, Now: time.Now, Logger: p.logger, Ended: p.figures.Audit,
+		Audit: p.assembly.Broker.Audit, Store: p.store, Now: time.Now, Logger: p.logger, Ended: p.figures.Audit,
 		After: firstAudit, Retry: auditRetry,
 	})
 }
@@ -229,7 +183,7 @@ func (p *process) tidy(ctx context.Context) {
 func (p *process) restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
-	round, err := p.broker.Restart(ctx, restartWorkers)
+	round, err := p.assembly.Broker.Restart(ctx, restartWorkers)
 	p.figures.Overdue("restarted", round.Restarted)
 	p.figures.Overdue("failed", round.Failed)
 	p.figures.Overdue("unreadable", round.Unreadable)

@@ -18,6 +18,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/loop"
 	"github.com/ferry-broker/ferry/internal/metrics"
+	"github.com/ferry-broker/ferry/internal/setup"
 )
 
 // work runs until its context ends, and then takes a second to end itself.
@@ -102,10 +103,10 @@ func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 	t.Helper()
 	store := &unread{MemoryStore: brokertest.NewMemoryStore(time.Now), runs: []*work{fetch, step}, fault: resume}
 	p := &process{logger: slog.New(slog.DiscardHandler), figures: metrics.New(), loop: loop.New(loop.Options{Now: time.Now})}
-	p.catalog = catalog.New(catalog.Options{
+	p.assembly = &setup.Assembly{Catalog: catalog.New(catalog.Options{
 		Sources: []catalog.Source{{Client: "demo", Fetch: fetch.fetch}}, Store: store, Now: time.Now,
-	})
-	p.broker = broker.New(broker.Options{Store: store, Catalog: p.catalog, Workflow: p.loop, Now: time.Now})
+	})}
+	p.assembly.Broker = broker.New(broker.Options{Store: store, Catalog: p.assembly.Catalog, Workflow: p.loop, Now: time.Now})
 	p.loop.Use(step)
 	if err := p.loop.Start(t.Context(), broker.Start{Operation: "create-1"}); err != nil {
 		t.Fatal(err)
@@ -137,10 +138,10 @@ func TestServeAuditsAfterItsStartAndThenDaily(t *testing.T) {
 		m := &marked{began: time.Now()}
 		for _, runs := range []time.Duration{12 * time.Hour, 15 * time.Hour} {
 			p := &process{store: store, figures: metrics.New(), logger: slog.New(slog.DiscardHandler), loop: loop.New(loop.Options{Now: time.Now})}
-			p.config.Clients = []config.Client{{Name: "demo"}}
-			p.catalog = catalog.New(catalog.Options{Store: store, Now: time.Now})
-			p.broker = broker.New(broker.Options{
-				Store: store, Catalog: p.catalog, Workflow: p.loop, Now: time.Now, Backends: map[string]broker.Backend{"demo": m},
+			p.assembly = &setup.Assembly{Catalog: catalog.New(catalog.Options{Store: store, Now: time.Now})}
+			p.assembly.Config.Clients = []config.Client{{Name: "demo"}}
+			p.assembly.Broker = broker.New(broker.Options{
+				Store: store, Catalog: p.assembly.Catalog, Workflow: p.loop, Now: time.Now, Backends: map[string]broker.Backend{"demo": m},
 			})
 			if err := p.live(t.Context(), func(int) error { return broker.Sleep(t.Context(), runs) }); err != nil {
 				t.Fatal(err)

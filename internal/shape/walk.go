@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/ferry-broker/ferry/internal/api"
 	"github.com/ferry-broker/ferry/internal/bolt"
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/cfsim"
@@ -72,24 +70,19 @@ func walk(ctx context.Context) ([]step, error) {
 func (s *stack) open(ctx context.Context, store *bolt.Store, cloud string) error {
 	c := config.Demo()
 	c.Clients[0].CloudFoundry.API = cloud
-	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	figures := metrics.New()
-	backends, err := setup.Backends(c, logger, figures.Call)
+	a, err := setup.New(c, setup.Parts{
+		Store: store, Workflow: s, Now: time.Now, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)), Figures: metrics.New(),
+		Process: "shape", OnlyProcess: true,
+	})
 	if err != nil {
 		return err
 	}
-	market := setup.Catalog(c, backends, store, nil, logger)
-	s.broker = broker.New(broker.Options{
-		Store: store, Backends: backends, Catalog: market, Workflow: s,
-		Now: time.Now, Random: rand.Reader, Logger: logger, Observer: figures, Process: "shape", OnlyProcess: true,
-	})
-	s.handler = api.New(api.Options{
-		Broker: s.broker, Catalog: market, Clients: setup.Clients(c.Clients), Now: time.Now, Logger: logger, Observer: figures,
-	})
-	if err := market.Refresh(ctx, c.Clients[0].Name); err != nil {
+	s.broker = a.Broker
+	s.handler = a.Handler(setup.Border{CatalogKnown: func(_ context.Context, client string) bool { return a.Catalog.Ready(client) }})
+	if err := a.Catalog.Refresh(ctx, c.Clients[0].Name); err != nil {
 		return err
 	}
-	document, err := market.Document(ctx, c.Clients[0].Name)
+	document, err := a.Catalog.Document(ctx, c.Clients[0].Name)
 	if err != nil {
 		return err
 	}
