@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
+	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -114,5 +117,102 @@ func (w *response) send(e *exchange, a answer, text []byte) {
 	if text != nil {
 		// A platform that has gone cannot be told anything more.
 		_, _ = w.Write(text)
+	}
+}
+
+// statusOf is the table of successes; ok is false for an outcome that it does not
+// know.
+func statusOf(o broker.Outcome) (status int, ok bool) {
+	switch o {
+	case broker.OutcomeAccepted, broker.OutcomeRunning:
+		return http.StatusAccepted, true
+	case broker.OutcomeCreated:
+		return http.StatusCreated, true
+	case broker.OutcomeExists, broker.OutcomeDeleted:
+		return http.StatusOK, true
+	}
+	return 0, false
+}
+
+// succeed makes the answer to a PUT, PATCH or DELETE, whose body is still missing.
+func succeed(result broker.Result) (answer, error) {
+	status, ok := statusOf(result.Outcome)
+	if !ok {
+		return answer{}, fmt.Errorf("answer a request: no status for the outcome %q", result.Outcome)
+	}
+	a := answer{status: status, outcome: string(result.Outcome), duplicate: result.Outcome.Duplicate()}
+	if status == http.StatusAccepted {
+		a.operation = result.Operation
+		a.header = retryAfter(result.RetryAfter)
+	}
+	return a, nil
+}
+
+// present leaves out a null: a field of an answer is either there or not.
+func present(raw json.RawMessage) json.RawMessage {
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return nil
+	}
+	return raw
+}
+
+// unrouted is the verb of requests that were refused before their route was found.
+const unrouted = "none"
+
+// maxLogged bounds each value of the log that a platform chose.
+const maxLogged = 1024
+
+// report writes the one line of a request and tells the observer. Nothing of a body,
+// a query, a credential or an originating identity gets into the line: descriptions
+// stay out as well, since they may quote the names of a body's keys.
+func (h *handler) report(e *exchange, a answer, status int) {
+	took := h.Now().Sub(e.started)
+	verb := e.route.verb
+	if verb == "" {
+		verb = unrouted
+	}
+	attrs := make([]slog.Attr, 0, 16)
+	add := func(key, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(key, value[:min(len(value), maxLogged)]))
+		}
+	}
+	add("request_identity", e.identity)
+	add("client", e.client.Name)
+	add("verb", verb)
+	if verb == unrouted {
+		add("method", e.request.Method)
+		add("path", e.request.URL.Path)
+	}
+	add("instance_id", e.instanceID)
+	add("binding_id", e.bindingID)
+	attrs = append(attrs, slog.Int("status", status))
+	add("outcome", a.outcome)
+	add("operation", a.operation)
+	attrs = append(attrs, slog.Int64("duration_ms", took.Milliseconds()))
+	add("originating_user", e.originatorID)
+	if e.badOriginator {
+		add("originating_identity", "unreadable")
+	}
+	if a.cause != nil {
+		add("error", a.cause.Error())
+	}
+	if a.stack != "" {
+		attrs = append(attrs, slog.String("stack", a.stack))
+	}
+	h.Logger.LogAttrs(e.request.Context(), a.level, "request", attrs...)
+	h.observe(e, verb, a, status, took)
+}
+
+// observe counts requests under /v2, each once, even when the observer itself
+// panics.
+func (h *handler) observe(e *exchange, verb string, a answer, status int, took time.Duration) {
+	if h.Observer == nil || e.observed || !e.osb {
+		return
+	}
+	e.observed = true
+	h.Observer.Request(verb, status, a.outcome, took)
+	if a.duplicate {
+		h.Observer.Duplicate(verb)
 	}
 }
