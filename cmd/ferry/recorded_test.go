@@ -22,13 +22,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The files of testdata/recorded are what an earlier version printed for the life that this
-// test plays: nothing of it may go, since scripts, dashboards and searches in logs rely on it.
-// They are written anew only to add what a new version promises.
+// The files of testdata/recorded are what an earlier version printed for the life that this test plays: nothing of it
+// may go, since scripts, dashboards and searches in logs rely on it. They are written anew only to add what a new
+// version promises.
 var record = stdflag.Bool("record", false, "write the files of testdata/recorded anew")
 
-// TestWhatWasPromisedIsKept plays a life with a recorded configuration and compares flags,
-// metrics and log lines with those recorded. More of each is welcome, less is a fault.
+// TestWhatWasPromisedIsKept plays a life with a recorded configuration and compares flags, metrics and log lines with
+// those recorded. More of each is welcome, less is a fault.
 func TestWhatWasPromisedIsKept(t *testing.T) {
 	t.Parallel()
 	log, metrics := playLife(t)
@@ -54,8 +54,7 @@ func TestWhatWasPromisedIsKept(t *testing.T) {
 	}
 }
 
-// keeps reports whether a line of today holds every word of a recorded one, and begins with
-// the same.
+// keeps reports whether a line of today holds every word of a recorded one, and begins with the same.
 func keeps(now, recorded string) bool {
 	head, words, _ := strings.Cut(recorded, ": ")
 	today, have, _ := strings.Cut(now, ": ")
@@ -202,8 +201,8 @@ func listening(t *testing.T, message string, variables map[string]string, argume
 	}
 }
 
-// playLife takes an instance and a binding through a life with duplicates and refusals, and
-// returns the log, all levels, and the page of metrics.
+// playLife takes an instance and a binding through a life with duplicates and refusals, and returns the log, all
+// levels, and the page of metrics.
 func playLife(t *testing.T) (log, metrics string) {
 	t.Helper()
 	cloud, _, _ := listening(t, "the simulated Cloud Foundry listens", nil, "sim", "--listen", "127.0.0.1:0", "--log-format", "json", "--job-delay", "10ms", "--broker-delay", "10ms", "--poll-interval", "20ms")
@@ -271,8 +270,7 @@ func (l *life) send(method, path, body string, status int) []byte {
 	return text
 }
 
-// until polls until the operation has this state; an empty one means gone: 410, the quirk
-// of the configuration.
+// until polls until the operation has this state; an empty one means gone: 410, the quirk of the configuration.
 func (l *life) until(path, state string) {
 	l.t.Helper()
 	for {

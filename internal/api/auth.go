@@ -14,8 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// digest is a keyed hash of a text, by which texts of any length are compared in
-// constant time.
+// digest is a keyed hash of a text, by which texts of any length are compared in constant time.
 type digest [sha256.Size]byte
 
 // digestKey is the process's own: digests under it are worth nothing elsewhere.
@@ -32,8 +31,8 @@ func newDigestKey(random io.Reader) (key digestKey) {
 	return key
 }
 
-// digest is made on the stack. A keyed hash is enough: the digests never leave the
-// process, so that nobody can extend one, and the key's length is fixed.
+// digest is made on the stack. A keyed hash is enough: the digests never leave the process, so that nobody can extend
+// one, and the key's length is fixed.
 func (k digestKey) digest(text string) digest {
 	var room [128]byte
 	return sha256.Sum256(append(append(room[:0], k[:]...), text...))
@@ -48,8 +47,8 @@ type login struct {
 	hash     string
 }
 
-// guard knows the credentials of one door. It is fixed after the calls of admit and
-// may be used concurrently.
+// guard knows the credentials that open one part of the broker. It is fixed after the calls of admit and may be used
+// concurrently.
 type guard struct {
 	key    digestKey
 	logins []login
@@ -91,11 +90,10 @@ var (
 	errManyLogins = errors.New("too many logins wait to be checked")
 )
 
-// open returns whose username and password these are. Every credential is compared,
-// also after one that fits, so that the time taken does not tell how near a guess
-// came. Hashes cost a tenth of a second and are asked last, in a queue of their own:
-// a right password in plain text, and one that a hash was asked about before, never
-// wait there. Errors are errWrongLogin and errManyLogins.
+// open returns whose username and password these are. Every credential is compared, also after one that fits, so that
+// the time taken does not tell how near a guess came. Hashes cost a tenth of a second and are asked last, in a queue of
+// their own: a right password in plain text, and one that a hash was asked about before, never wait there. Errors are
+// errWrongLogin and errManyLogins.
 func (g *guard) open(ctx context.Context, username, password string) (Client, error) {
 	user, secret := g.key.digest(username), g.key.digest(password)
 	found := -1
@@ -129,8 +127,7 @@ func (g *guard) hashesOf(logins []int) map[int]string {
 	return hashes
 }
 
-// admitted asks the guard who sent the request. Whatever is wrong with a login, the
-// answer is the same.
+// admitted asks the guard who sent the request. Whatever is wrong with a login, the answer is the same.
 func (g *guard) admitted(r *http.Request, realm string) (Client, error) {
 	username, password, found := r.BasicAuth()
 	if !found {
@@ -148,15 +145,15 @@ func (g *guard) admitted(r *http.Request, realm string) (Client, error) {
 
 // authenticate finds the client of the request.
 func (h *handler) authenticate(e *exchange) (err error) {
-	e.client, err = h.doors.admitted(e.request, "osb")
+	e.client, err = h.platforms.admitted(e.request, "osb")
 	return err
 }
 
 const (
 	// maxRemembered bounds the logins whose outcome is kept, of each kind.
 	maxRemembered = 1024
-	// bcryptBytes is how much of a password bcrypt looks at; a longer one would
-	// let in everybody who knows its beginning.
+	// bcryptBytes is how much of a password bcrypt looks at; a longer one would let in everybody who knows its
+	// beginning.
 	bcryptBytes = 72
 	// queueWork is the work that may wait, in steps of bcrypt: some ten seconds.
 	queueWork = 1 << 17
@@ -167,13 +164,11 @@ const (
 // nobody is the outcome of a login that opens nothing.
 const nobody = -1
 
-// hashes checks logins against bcrypt hashes. Each login is checked once: its outcome
-// is kept, since a platform sends the same password all day. It may be used
-// concurrently after the calls of expect.
+// hashes checks logins against bcrypt hashes. Each login is checked once: its outcome is kept, since a platform sends
+// the same password all day. It may be used concurrently after the calls of expect.
 //
-// Whether a username is known does not show in the time: every login that is checked
-// costs the same, for each cost as many comparisons as the user with the most hashes
-// of that cost needs.
+// Whether a username is known does not show in the time: every login that is checked costs the same, for each cost as
+// many comparisons as the user with the most hashes of that cost needs.
 type hashes struct {
 	// compare is bcrypt's comparison: nil when the password fits.
 	compare func(hash, password []byte) error
@@ -182,8 +177,7 @@ type hashes struct {
 	queue   *queue
 
 	mu sync.Mutex
-	// opened and refused are the outcomes so far. Guesses cannot push out of opened
-	// what is right.
+	// opened and refused are the outcomes so far. Guesses cannot push out of opened what is right.
 	opened  map[digest]int
 	refused map[digest]bool
 	// checked are the logins that are being checked, closed when one has been.
@@ -220,8 +214,8 @@ func byCost(list []string) map[int][]string {
 	return sorted
 }
 
-// find returns which of the user's own hashes the password fits. Login and user are
-// digests, user the part of login by which the queue is shared.
+// find returns which of the user's own hashes the password fits. Login and user are digests, user the part of login by
+// which the queue is shared.
 func (h *hashes) find(ctx context.Context, user, login digest, password string, own map[int]string) (int, error) {
 	if len(h.samples) == 0 || len(password) > bcryptBytes {
 		return 0, errWrongLogin
@@ -249,8 +243,8 @@ func outcomeOf(outcome int) (int, error) {
 	return outcome, nil
 }
 
-// recall returns the outcome when it is known. When it is not, first says that the
-// caller is to check, and else wait is closed when somebody has done so.
+// recall returns the outcome when it is known. When it is not, first says that the caller is to check, and else wait is
+// closed when somebody has done so.
 func (h *hashes) recall(login digest) (outcome int, known bool, wait chan struct{}, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,8 +273,7 @@ func (h *hashes) check(ctx context.Context, user, login digest, password string,
 	return outcomeOf(outcome)
 }
 
-// compareAll compares with the user's own hashes, and with as many others as make the
-// cost that of every login.
+// compareAll compares with the user's own hashes, and with as many others as make the cost that of every login.
 func (h *hashes) compareAll(password string, own map[int]string) int {
 	outcome, list := nobody, make([]string, 0, len(own))
 	for i, hash := range own {
@@ -321,8 +314,8 @@ func (h *hashes) done(login digest) {
 	delete(h.checked, login)
 }
 
-// queue is where logins wait for a processor. It holds few, since what waits long is
-// given up by who sent it, and half of them at most for one username, known or not.
+// queue is where logins wait for a processor. It holds few, since what waits long is given up by who sent it, and half
+// of them at most for one username, known or not.
 type queue struct {
 	turns  chan struct{}
 	places int
@@ -332,8 +325,8 @@ type queue struct {
 	of     map[digest]int
 }
 
-// newQueue returns a queue for logins that cost that much work each. It leaves one of
-// two processors to what else there is to do.
+// newQueue returns a queue for logins that cost that much work each. It leaves one of two processors to what else there
+// is to do.
 func newQueue(work int) *queue {
 	return &queue{
 		turns:  make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),

@@ -149,8 +149,7 @@ func (d *door) spent(username, password string) (compared, work, same int, err e
 	return d.compared, d.work, d.same, err
 }
 
-// AUTH-02: neither the time nor the work of a login tells which usernames exist, nor
-// how near a guess came.
+// AUTH-02: neither the time nor the work of a login tells which usernames exist, nor how near a guess came.
 func TestALoginThatFailsCostsTheSameForEveryUsername(t *testing.T) {
 	t.Parallel()
 	costly, err := bcrypt.GenerateFromPassword([]byte("costly"), bcrypt.MinCost+1)
@@ -230,8 +229,8 @@ func TestAPasswordBeyondWhatBcryptReadsIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever guesses passwords keeps nobody out but those whose password a hash was
-// never asked about: places for requests and the queue of logins are two things.
+// Whoever guesses passwords keeps nobody out but those whose password a hash was never asked about: places for requests
+// and the queue of logins are two things.
 func TestGuessesDoNotLockOut(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *Options) {
@@ -242,7 +241,7 @@ func TestGuessesDoNotLockOut(t *testing.T) {
 	if w := b.send("GET", "/v2/catalog", "", as("h", "hashed")); w.Code != 200 {
 		t.Fatalf("status = %d before anybody guesses", w.Code)
 	}
-	hashes := b.handler.(*handler).doors.hashes
+	hashes := b.handler.(*handler).platforms.hashes
 	compare, release := hashes.compare, make(chan struct{})
 	hashes.compare = func(hash, password []byte) error {
 		<-release
@@ -309,8 +308,7 @@ func until(t *testing.T, h *hashes, n int) {
 	}
 }
 
-// Whoever hangs up while the login waits gives its place back, and does not decide
-// about others who sent the same.
+// Whoever hangs up while the login waits gives its place back, and does not decide about others who sent the same.
 func TestALoginThatIsGivenUpLeavesTheQueue(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, Credential{Username: "h", PasswordHash: hashOf(t, "right")})

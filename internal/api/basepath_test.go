@@ -40,8 +40,7 @@ func TestWhatABasePathMayBe(t *testing.T) {
 	}
 }
 
-// HTTP-20: OSB is below the base path and nowhere else; who asks elsewhere is told
-// which URL to register.
+// HTTP-20: OSB is below the base path and nowhere else; who asks elsewhere is told which URL to register.
 func TestTheBasePathStandsBeforeEverything(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -99,8 +98,8 @@ func TestTheBasePathStandsBeforeEverything(t *testing.T) {
 	}
 }
 
-// AUTH-01: what is below the base path is for those who log in, what is not is
-// nobody's, and only the former counts as a request.
+// AUTH-01: what is below the base path is for those who log in, what is not is nobody's, and only the former counts as
+// a request.
 func TestTheBasePathOpensNothing(t *testing.T) {
 	t.Parallel()
 	r := &recorder{}

@@ -227,8 +227,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A body that does not say how long it is, is read to the limit and no
-// further, before it is parsed or kept.
+// A body that does not say how long it is, is read to the limit and no further, before it is parsed or kept.
 func TestAChunkedBodyIsNotReadBeyondTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 1000

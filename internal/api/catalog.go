@@ -9,8 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/catalog"
 )
 
-// catalog serves the client's catalog and lets platforms ask whether it changed
-// (spec "Catalog Management", RFC 9110 section 13).
+// catalog serves the client's catalog and lets platforms ask whether it changed (spec "Catalog Management", RFC 9110
+// section 13).
 func (h *handler) catalog(ctx context.Context, e *exchange) (answer, error) {
 	document, err := h.Catalog.Document(ctx, e.client.Name)
 	if err != nil {
@@ -28,8 +28,8 @@ func (h *handler) catalog(ctx context.Context, e *exchange) (answer, error) {
 	return a, nil
 }
 
-// unchanged reports whether the platform has this document. If-Modified-Since only
-// counts without If-None-Match, because seconds are coarse.
+// unchanged reports whether the platform has this document. If-Modified-Since only counts without If-None-Match,
+// because seconds are coarse.
 func unchanged(header http.Header, d catalog.Document) bool {
 	if tags := header.Values("If-None-Match"); len(tags) > 0 {
 		return matches(strings.Join(tags, ","), d.ETag)
@@ -42,9 +42,8 @@ func unchanged(header http.Header, d catalog.Document) bool {
 	return err == nil && !d.Modified.Truncate(time.Second).After(since)
 }
 
-// matches reports whether etag is in a list of entity tags, compared weakly, or the
-// list is a star. A tag may hold commas between its quotes. What cannot be read
-// ends the list: the whole catalog is then the safe answer.
+// matches reports whether etag is in a list of entity tags, compared weakly, or the list is a star. A tag may hold
+// commas between its quotes. What cannot be read ends the list: the whole catalog is then the safe answer.
 func matches(list, etag string) bool {
 	for {
 		list = strings.TrimLeft(list, ", \t")

@@ -10,8 +10,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// left sends a request with parent as its context and returns how long the use case
-// was given.
+// left sends a request with parent as its context and returns how long the use case was given.
 func left(t *testing.T, budget time.Duration, parent context.Context) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -53,8 +52,8 @@ func TestTheBudgetOfARequest(t *testing.T) {
 	}
 }
 
-// TestTheBudgetBeginsWithTheRequest: what a login waits to be checked is part of it, and
-// so it is of the time that Lambda gives.
+// TestTheBudgetBeginsWithTheRequest: what a login waits to be checked is part of it, and so it is of the time that
+// Lambda gives.
 func TestTheBudgetBeginsWithTheRequest(t *testing.T) {
 	t.Parallel()
 	start := time.Now()

@@ -17,9 +17,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// form reads the known fields of one JSON object by their exact names and notes
-// every fault, so that a request is corrected once and not field by field. Null
-// counts as absent.
+// form reads the known fields of one JSON object by their exact names and notes every fault, so that a request is
+// corrected once and not field by field. Null counts as absent.
 type form struct {
 	fields          map[string]json.RawMessage
 	path            string
@@ -138,8 +137,7 @@ func readProvision(f *form) osb.ProvisionRequest {
 	}
 }
 
-// readUpdate does not look into previous_values: platforms send stale ones
-// (osb-choices G3).
+// readUpdate does not look into previous_values: platforms send stale ones (osb-choices G3).
 func readUpdate(f *form) osb.UpdateRequest {
 	return osb.UpdateRequest{
 		ServiceID:       f.required("service_id"),
@@ -151,8 +149,8 @@ func readUpdate(f *form) osb.UpdateRequest {
 	}
 }
 
-// readBind asks for service_id and plan_id unless the binding has a predecessor
-// whose they are (spec "Binding Rotation", osb-choices H1).
+// readBind asks for service_id and plan_id unless the binding has a predecessor whose they are (spec "Binding
+// Rotation", osb-choices H1).
 func readBind(f *form) osb.BindRequest {
 	b := osb.BindRequest{
 		AppGUID:              f.text("app_guid"),
@@ -171,9 +169,8 @@ func readBind(f *form) osb.BindRequest {
 	return b
 }
 
-// withBody joins a reader of a body's fields and the use case that takes what it
-// read. The order of its checks continues that of serveOSB: size, syntax, types of
-// all fields, mandatory fields.
+// withBody joins a reader of a body's fields and the use case that takes what it read. The order of its checks
+// continues that of serveOSB: size, syntax, types of all fields, mandatory fields.
 func withBody[B any](read func(*form) B, serve func(*handler, context.Context, *exchange, B) (answer, error)) action {
 	return func(h *handler, ctx context.Context, e *exchange) (answer, error) {
 		raw, err := readBody(e.request, h.RequestBytes)
@@ -193,8 +190,7 @@ func withBody[B any](read func(*form) B, serve func(*handler, context.Context, *
 	}
 }
 
-// readBody reads at most limit bytes. The server throws away what is left of a
-// larger body, or closes the connection.
+// readBody reads at most limit bytes. The server throws away what is left of a larger body, or closes the connection.
 func readBody(r *http.Request, limit int64) ([]byte, error) {
 	if r.Body == nil {
 		return nil, nil
@@ -218,9 +214,8 @@ func readBody(r *http.Request, limit int64) ([]byte, error) {
 
 var errNoBody = errors.New("there is no body")
 
-// parseObject returns the members of the one JSON object in raw. Names are kept as
-// they are: encoding/json would fill a struct's service_id from "Service_ID" too,
-// and a field that nobody knows must not change anything (HTTP-06).
+// parseObject returns the members of the one JSON object in raw. Names are kept as they are: encoding/json would fill a
+// struct's service_id from "Service_ID" too, and a field that nobody knows must not change anything (HTTP-06).
 func parseObject(raw []byte) (map[string]json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -239,9 +234,8 @@ func parseObject(raw []byte) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// unreadable answers for a body that is no JSON object. A wrong Content-Type alone
-// is no reason to refuse (HTTP-03): curl sends its form type with perfect JSON. It
-// is named when the body cannot be read, as the likely cause.
+// unreadable answers for a body that is no JSON object. A wrong Content-Type alone is no reason to refuse (HTTP-03):
+// curl sends its form type with perfect JSON. It is named when the body cannot be read, as the likely cause.
 func unreadable(r *http.Request, err error) error {
 	const advice = "a JSON object in UTF-8, each key once"
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -252,16 +246,14 @@ func unreadable(r *http.Request, err error) error {
 }
 
 const (
-	// maxEcho bounds the request identity in answers and logs; gateways refuse
-	// answers whose headers are too large.
+	// maxEcho bounds the request identity in answers and logs; gateways refuse answers whose headers are too large.
 	maxEcho = 1024
 	// maxOriginator bounds the originating identity, which is kept in records.
 	maxOriginator = 16 << 10
 )
 
-// echo returns the request identity in the form in which it goes back: several
-// values joined by the comma at which a gateway may have split them, no control
-// characters, which could end the header early, and bounded.
+// echo returns the request identity in the form in which it goes back: several values joined by the comma at which a
+// gateway may have split them, no control characters, which could end the header early, and bounded.
 func echo(header http.Header) string {
 	values := header.Values(osb.RequestIdentityHeader)
 	if len(values) == 0 {
@@ -282,9 +274,8 @@ func echo(header http.Header) string {
 
 func unprintable(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
 
-// noteOriginator takes the originating identity as it came (spec "Originating
-// Identity"). It decides nothing, so one that cannot be read is noted for the log
-// and passed on (osb-choices C4); one too large to be kept is left out.
+// noteOriginator takes the originating identity as it came (spec "Originating Identity"). It decides nothing, so one
+// that cannot be read is noted for the log and passed on (osb-choices C4); one too large to be kept is left out.
 func noteOriginator(e *exchange) {
 	value := strings.Join(e.request.Header.Values(osb.OriginatingIdentityHeader), ",")
 	if value == "" {
@@ -298,9 +289,8 @@ func noteOriginator(e *exchange) {
 	}
 }
 
-// originatorID returns the user's id from a platform, one space and the Base64 of a
-// JSON object: user_id for Cloud Foundry, uid for Kubernetes, empty when it has
-// neither. It is not ok when the value is of another form.
+// originatorID returns the user's id from a platform, one space and the Base64 of a JSON object: user_id for Cloud
+// Foundry, uid for Kubernetes, empty when it has neither. It is not ok when the value is of another form.
 func originatorID(value string) (id string, ok bool) {
 	platform, encoded, found := strings.Cut(value, " ")
 	if !found || platform == "" || len(value) > maxOriginator {
@@ -348,8 +338,7 @@ func (e *exchange) query(name string) string {
 	return e.values.Get(name)
 }
 
-// fetch returns the request of a GET; service_id and plan_id in its query are hints
-// that nobody needs (osb-choices B6).
+// fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs (osb-choices B6).
 func fetch(e *exchange) broker.FetchRequest {
 	return broker.FetchRequest{Client: e.client.Name, InstanceID: e.instanceID, BindingID: e.bindingID}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// rule is what becomes of one broker.Code. The error word on the wire is the code
-// itself, which for the four reserved words is the specification's.
+// rule is what becomes of one broker.Code. The error word on the wire is the code itself, which for the four reserved
+// words is the specification's.
 type rule struct {
 	status int
-	// reserved is a description that platforms compare letter for letter; what the
-	// broker had to say then moves to ferry_details (osb-choices E1).
+	// reserved is a description that platforms compare letter for letter; what the broker had to say then moves to
+	// ferry_details (osb-choices E1).
 	reserved string
 	// standard is the description when the broker gave none, or none for users.
 	standard string
@@ -31,52 +31,36 @@ type rule struct {
 	retryAfter int
 }
 
-// ruleOf is the table of errors; ok is false for a code that it does not know.
-func ruleOf(code broker.Code) (r rule, ok bool) {
-	switch code {
-	case broker.CodeBadRequest:
-		r = rule{status: http.StatusBadRequest, standard: "The request is not valid. Correct it before it is sent again."}
-	case broker.CodeConflict:
-		r = rule{status: http.StatusConflict, standard: "This id is in use with other attributes. Use another id, or delete what has it."}
-	case broker.CodeNotFound:
-		r = rule{status: http.StatusNotFound, standard: "Nothing with this id is known here. Check the id, or create it first."}
-	case broker.CodeGone:
-		r = rule{status: http.StatusGone, empty: true}
-	case broker.CodeAsyncRequired:
-		r = rule{status: http.StatusUnprocessableEntity, reserved: osb.AsyncRequiredDescription, standard: "Send the request with accepts_incomplete=true."}
-	case broker.CodeConcurrency:
-		r = rule{status: http.StatusUnprocessableEntity, reserved: osb.ConcurrencyErrorDescription, standard: "Wait until the other operation has ended, then send the request again."}
-	case broker.CodeRequiresApp:
-		r = rule{status: http.StatusUnprocessableEntity, reserved: osb.RequiresAppDescription, standard: "Bind an application to the instance."}
-	case broker.CodeMaintenanceInfoConflict:
-		r = rule{status: http.StatusUnprocessableEntity, standard: "The maintenance_info of the request is not that of the plan. Fetch the catalog again, then repeat the request with the version in it."}
-	case broker.CodeUnprocessable:
-		r = rule{status: http.StatusUnprocessableEntity, standard: "The instance cannot be changed like this. Ask for another change, or delete it."}
-	case broker.CodeBackend:
-		r = rule{status: http.StatusInternalServerError, standard: "The service behind this broker refused or failed. Delete the binding, then try again."}
-	case broker.CodeOutOfTime:
-		r = rule{status: http.StatusInternalServerError, standard: "The work did not end in the time that one request may take. Delete what was asked for, then try again."}
-	case broker.CodeUnavailable:
-		r = rule{status: http.StatusServiceUnavailable, standard: "This broker cannot answer at the moment. Send the request again later.", level: slog.LevelWarn, retryAfter: 10}
-	case broker.CodeInternal:
-		r = internalRule()
-	default:
-		return rule{}, false
-	}
-	return r, true
+// rules is the table of errors.
+var rules = map[broker.Code]rule{
+	broker.CodeBadRequest: {status: http.StatusBadRequest,
+		standard: "The request is not valid. Correct it before it is sent again."},
+	broker.CodeConflict: {status: http.StatusConflict,
+		standard: "This id is in use with other attributes. Use another id, or delete what has it."},
+	broker.CodeNotFound: {status: http.StatusNotFound,
+		standard: "Nothing with this id is known here. Check the id, or create it first."},
+	broker.CodeGone: {status: http.StatusGone, empty: true},
+	broker.CodeAsyncRequired: {status: http.StatusUnprocessableEntity, reserved: osb.AsyncRequiredDescription,
+		standard: "Send the request with accepts_incomplete=true."},
+	broker.CodeConcurrency: {status: http.StatusUnprocessableEntity, reserved: osb.ConcurrencyErrorDescription,
+		standard: "Wait until the other operation has ended, then send the request again."},
+	broker.CodeRequiresApp: {status: http.StatusUnprocessableEntity, reserved: osb.RequiresAppDescription,
+		standard: "Bind an application to the instance."},
+	broker.CodeMaintenanceInfoConflict: {status: http.StatusUnprocessableEntity,
+		standard: "The maintenance_info of the request is not that of the plan. Fetch the catalog again, then repeat the request with the version in it."},
+	broker.CodeUnprocessable: {status: http.StatusUnprocessableEntity,
+		standard: "The instance cannot be changed like this. Ask for another change, or delete it."},
+	broker.CodeBackend: {status: http.StatusInternalServerError,
+		standard: "The service behind this broker refused or failed. Delete the binding, then try again."},
+	broker.CodeOutOfTime: {status: http.StatusInternalServerError,
+		standard: "The work did not end in the time that one request may take. Delete what was asked for, then try again."},
+	broker.CodeUnavailable: {status: http.StatusServiceUnavailable, level: slog.LevelWarn, retryAfter: 10,
+		standard: "This broker cannot answer at the moment. Send the request again later."},
+	broker.CodeInternal: {status: http.StatusInternalServerError, level: slog.LevelError, secretive: true,
+		standard: "This broker failed by a fault of its own. Send the request again later; if that does not help, ask its operator, whose log has the cause."},
 }
 
-func internalRule() rule {
-	return rule{
-		status:    http.StatusInternalServerError,
-		standard:  "This broker failed by a fault of its own. Send the request again later; if that does not help, ask its operator, whose log has the cause.",
-		secretive: true,
-		level:     slog.LevelError,
-	}
-}
-
-// refusalOf turns any error into an answer. Of errors that are nobody's refusal the
-// text stays in the log.
+// refusalOf turns any error into an answer. Of errors that are nobody's refusal the text stays in the log.
 func refusalOf(err error) *refusal {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r
@@ -99,13 +83,12 @@ func refusalOf(err error) *refusal {
 	return r
 }
 
-// brokerRefusal looks e up in the table. A code that the table lacks is a fault of
-// ours.
+// brokerRefusal looks e up in the table. A code that the table lacks is a fault of ours.
 func brokerRefusal(e *broker.Error) *refusal {
-	rule, ok := ruleOf(e.Code)
+	rule, ok := rules[e.Code]
 	word := string(e.Code)
 	if !ok {
-		rule, word = internalRule(), string(broker.CodeInternal)
+		rule, word = rules[broker.CodeInternal], string(broker.CodeInternal)
 	}
 	r := &refusal{
 		status:      rule.status,
@@ -142,8 +125,8 @@ func retryAfter(seconds int) http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(min(max(seconds, 1), 300))}}
 }
 
-// refusal is every answer that is not a success, whoever decided it. Descriptions
-// are sentences for the platform's user that end with what to do next.
+// refusal is every answer that is not a success, whoever decided it. Descriptions are sentences for the platform's user
+// that end with what to do next.
 type refusal struct {
 	status      int
 	word        string
@@ -167,8 +150,8 @@ func (r *refusal) Error() string { return r.word + ": " + r.description }
 // Unwrap returns the cause.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// answer renders r. OSB allows instance_usable to updates and deprovisions and
-// update_repeatable to updates only (ERR-05, ERR-07).
+// answer renders r. OSB allows instance_usable to updates and deprovisions and update_repeatable to updates only
+// (ERR-05, ERR-07).
 func (r *refusal) answer(verb string) answer {
 	a := answer{status: r.status, header: r.header, outcome: r.word, level: r.level, cause: r.cause, stack: r.stack}
 	if r.empty {

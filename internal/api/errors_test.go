@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,29 +19,34 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// codes reads the declared codes from the broker's source, so that a new one cannot
-// be forgotten here.
+// codes reads the declared codes from the broker's source, so that a new one cannot be forgotten here.
 func codes(t *testing.T) []broker.Code {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../broker/errors.go", nil, 0)
+	paths, err := filepath.Glob("../broker/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var found []broker.Code
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Code") {
-			return true
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
-			text, err := strconv.Unquote(literal.Value)
-			if err != nil {
-				t.Fatal(err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok || len(spec.Values) != 1 || !strings.HasPrefix(spec.Names[0].Name, "Code") {
+				return true
 			}
-			found = append(found, broker.Code(text))
-		}
-		return true
-	})
+			if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+				text, err := strconv.Unquote(literal.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, broker.Code(text))
+			}
+			return true
+		})
+	}
 	if len(found) < 10 {
 		t.Fatalf("found the codes %v only", found)
 	}
@@ -50,7 +56,7 @@ func codes(t *testing.T) []broker.Code {
 func TestTheTableKnowsEveryCode(t *testing.T) {
 	t.Parallel()
 	for _, code := range codes(t) {
-		rule, ok := ruleOf(code)
+		rule, ok := rules[code]
 		if !ok {
 			t.Errorf("no rule for the code %s", code)
 			continue
@@ -59,7 +65,7 @@ func TestTheTableKnowsEveryCode(t *testing.T) {
 			t.Errorf("%s: the standard description %q is no advice", code, rule.standard)
 		}
 	}
-	if _, ok := ruleOf("Unheard"); ok {
+	if _, ok := rules["Unheard"]; ok {
 		t.Error("there is a rule for a code that does not exist")
 	}
 }
@@ -68,7 +74,7 @@ func TestTheTableKnowsEveryCode(t *testing.T) {
 func TestErrorsOnTheWire(t *testing.T) {
 	t.Parallel()
 	no := false
-	standardInternal := internalRule().standard
+	standardInternal := rules[broker.CodeInternal].standard
 	for _, test := range []struct {
 		name       string
 		err        error

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzHandler sends anything: no panic gets out or is logged, every refusal is an
-// OSB error, and the request identity comes back.
+// FuzzHandler sends anything: no panic gets out or is logged, every refusal is an OSB error, and the request identity
+// comes back.
 func FuzzHandler(f *testing.F) {
 	for _, seed := range []struct{ method, target, version, password, identity, body string }{
 		{"GET", "/v2/catalog", "2.17", "pa", "r", ""},

@@ -14,21 +14,20 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// handler is the whole border. Its fields are fixed once New returned.
+// handler answers every request. Its fields are fixed once New returned.
 type handler struct {
 	Options
-	shares      shares
-	routes      table
-	doors       *guard
-	metricsDoor *guard
+	shares shares
+	// platforms knows who may send OSB requests, scrapers who may read the metrics.
+	platforms, scrapers *guard
 }
 
 // exchange is one request on its way through the checks, which fill it in.
 type exchange struct {
 	request *http.Request
 	started time.Time
-	// path is the decoded path, segment by segment, never empty; wellFormed says
-	// whether each segment is one that a route could have.
+	// path is the decoded path, segment by segment, never empty; wellFormed says whether each segment is one that a
+	// route could have.
 	path       []string
 	wellFormed bool
 	// osb: the path is below /v2, behind the base path.
@@ -39,8 +38,7 @@ type exchange struct {
 	route    route
 	// ids of the path; bindingID is empty on the routes of instances.
 	instanceID, bindingID string
-	// originator is the originating identity; badOriginator says that nobody can
-	// read it.
+	// originator is the originating identity; badOriginator says that nobody can read it.
 	originator    string
 	originatorID  string
 	badOriginator bool
@@ -63,9 +61,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.conclude(out, e, a, err)
 }
 
-// dispatch separates OSB, which is below the base path alone, from what stands beside
-// it. Those who ask for health come from inside, where the prefix of a gateway is not
-// known, or through the gateway; whoever reads metrics is inside.
+// dispatch separates OSB, which is below the base path alone, from what stands beside it. Those who ask for health come
+// from inside, where the prefix of a gateway is not known, or through the gateway; whoever reads metrics is inside.
 func (h *handler) dispatch(e *exchange) (answer, error) {
 	e.path, e.wellFormed = segments(e.request.URL.EscapedPath())
 	below := h.BasePath.cut(e.path)
@@ -92,11 +89,10 @@ func (h *handler) dispatch(e *exchange) (answer, error) {
 	return answer{}, h.notFound(e)
 }
 
-// serveOSB is the one place that decides the order of checks (osb-choices C3): a
-// request that fails several of them hears of the first. Logins come before the places
-// for requests, so that strangers take none. What follows them is the
-// route's own: body size and syntax, types, mandatory fields (withBody in body.go),
-// and then the use case, which judges the catalog and the state.
+// serveOSB is the one place that decides the order of checks (osb-choices C3): a request that fails several of them
+// hears of the first. Logins come before the places for requests, so that strangers take none. What follows them is the
+// route's own: body size and syntax, types, mandatory fields (withBody in body.go), and then the use case, which judges
+// the catalog and the state.
 func (h *handler) serveOSB(e *exchange) (answer, error) {
 	if err := h.authenticate(e); err != nil {
 		return answer{}, err
@@ -122,6 +118,49 @@ func (h *handler) serveOSB(e *exchange) (answer, error) {
 	return e.route.serve(h, broker.WithWaiting(ctx, place.wait), e)
 }
 
+// version is the release of the specification that Ferry was written for.
+const version = "2.17"
+
+// checkVersion applies spec "API Version Header": any 2.x is welcome, because minor releases only add (HDR-04). An
+// empty value counts as none (HDR-05).
+func checkVersion(e *exchange) error {
+	value := strings.TrimSpace(e.request.Header.Get(osb.VersionHeader))
+	if value == "" {
+		return missingVersion(e.client)
+	}
+	major, minor, found := strings.Cut(value, ".")
+	if !found || !digits(major) || !digits(minor) {
+		return badRequest("The header %s must be MAJOR.MINOR, two numbers. Send %s.", osb.VersionName, version)
+	}
+	if strings.TrimLeft(major, "0") != "2" {
+		return unsupportedVersion()
+	}
+	return nil
+}
+
+// missingVersion answers as the client's quirk says: the text of the specification has 400, its test suites want 412
+// (osb-choices C1).
+func missingVersion(c Client) error {
+	err := badRequest("The header %s is missing. Send it with the value %s.", osb.VersionName, version)
+	if c.MissingVersion == http.StatusPreconditionFailed {
+		err.status = http.StatusPreconditionFailed
+	}
+	err.word = "MissingVersion"
+	return err
+}
+
+func unsupportedVersion() error {
+	return &refusal{
+		status:      http.StatusPreconditionFailed,
+		word:        "UnsupportedVersion",
+		description: "This broker speaks version 2 of the Open Service Broker API, not the one in " + osb.VersionName + ". Set the platform to " + version + ".",
+	}
+}
+
+func digits(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
 // maxIDBytes is the longest instance or binding id; stores have limits for keys.
 const maxIDBytes = 900
 
@@ -135,62 +174,55 @@ type route struct {
 	serve  action
 }
 
-// table holds the routes by the shape of their path.
-type table struct {
-	catalog, instance, binding, poll []route
-}
-
-func newTable() table {
-	return table{
-		catalog: []route{
-			{http.MethodGet, "catalog", (*handler).catalog},
-		},
-		instance: []route{
-			{http.MethodGet, "fetch_instance", (*handler).fetchInstance},
-			{http.MethodPut, "provision", withBody(readProvision, (*handler).provision)},
-			{http.MethodPatch, "update", withBody(readUpdate, (*handler).update)},
-			{http.MethodDelete, "deprovision", (*handler).deprovision},
-		},
-		binding: []route{
-			{http.MethodGet, "fetch_binding", (*handler).fetchBinding},
-			{http.MethodPut, "bind", withBody(readBind, (*handler).bind)},
-			{http.MethodDelete, "unbind", (*handler).unbind},
-		},
-		poll: []route{
-			{http.MethodGet, "last_operation", (*handler).lastOperation},
-		},
+// The routes by the shape of their path.
+var (
+	catalogRoutes = []route{
+		{http.MethodGet, "catalog", (*handler).catalog},
 	}
-}
+	instanceRoutes = []route{
+		{http.MethodGet, "fetch_instance", (*handler).fetchInstance},
+		{http.MethodPut, "provision", withBody(readProvision, (*handler).provision)},
+		{http.MethodPatch, "update", withBody(readUpdate, (*handler).update)},
+		{http.MethodDelete, "deprovision", (*handler).deprovision},
+	}
+	bindingRoutes = []route{
+		{http.MethodGet, "fetch_binding", (*handler).fetchBinding},
+		{http.MethodPut, "bind", withBody(readBind, (*handler).bind)},
+		{http.MethodDelete, "unbind", (*handler).unbind},
+	}
+	pollRoutes = []route{
+		{http.MethodGet, "last_operation", (*handler).lastOperation},
+	}
+)
 
-// match returns what may be done on the path, and the ids in it; no routes when OSB
-// has no such path. Ids may hold any character, so only the number of segments and
-// the fixed ones among them count.
-func (t table) match(path []string) (routes []route, instanceID, bindingID string) {
+// match returns what may be done on the path, and the ids in it; no routes when OSB has no such path. Ids may hold any
+// character, so only the number of segments and the fixed ones among them count.
+func match(path []string) (routes []route, instanceID, bindingID string) {
 	const instances, bindings, poll = "service_instances", "service_bindings", "last_operation"
 	switch {
 	case len(path) == 2 && path[1] == "catalog":
-		return t.catalog, "", ""
+		return catalogRoutes, "", ""
 	case len(path) < 3 || path[1] != instances:
 		return nil, "", ""
 	case len(path) == 3:
-		return t.instance, path[2], ""
+		return instanceRoutes, path[2], ""
 	case len(path) == 4 && path[3] == poll:
-		return t.poll, path[2], ""
+		return pollRoutes, path[2], ""
 	case len(path) == 5 && path[3] == bindings:
-		return t.binding, path[2], path[4]
+		return bindingRoutes, path[2], path[4]
 	case len(path) == 6 && path[3] == bindings && path[5] == poll:
-		return t.poll, path[2], path[4]
+		return pollRoutes, path[2], path[4]
 	}
 	return nil, "", ""
 }
 
-// findRoute refuses paths that OSB does not have (404) and methods that the path
-// does not have (405), HEAD and OPTIONS among them.
+// findRoute refuses paths that OSB does not have (404) and methods that the path does not have (405), HEAD and OPTIONS
+// among them.
 func (h *handler) findRoute(e *exchange) error {
 	if !e.wellFormed {
 		return h.notFound(e)
 	}
-	routes, instanceID, bindingID := h.routes.match(e.path)
+	routes, instanceID, bindingID := match(e.path)
 	if routes == nil {
 		return h.notFound(e)
 	}
@@ -222,10 +254,9 @@ func checkIDs(e *exchange) error {
 	return nil
 }
 
-// segments splits a path at its literal slashes and decodes each part once, so that
-// %2F belongs to an id. It is not ok when a part is empty, "." or "..", encoded or
-// not: net/http's mux would redirect those, and no OSB client follows that with a
-// PUT's body.
+// segments splits a path at its literal slashes and decodes each part once, so that %2F belongs to an id. It is not ok
+// when a part is empty, "." or "..", encoded or not: net/http's mux would redirect those, and no OSB client follows
+// that with a PUT's body.
 func segments(escaped string) (path []string, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
 	ok = true
@@ -239,118 +270,12 @@ func segments(escaped string) (path []string, ok bool) {
 	return parts, ok
 }
 
-// BasePath is what stands before /v2 in the paths that reach this broker: a gateway
-// or an ingress in front of it may keep the prefix under which platforms know it.
-// The zero value is none. Make others with [ParseBasePath].
-type BasePath struct {
-	text string
-	// segments are decoded, as those of a request.
-	segments []string
-}
-
-// maxBasePath bounds a base path, which descriptions repeat.
-const maxBasePath = 200
-
-// pathText is what may stand in a path, "%" only before two hexadecimal digits.
-var pathText = regexp.MustCompile(`^(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)+$`)
-
-var errBasePath = errors.New("must be a path such as /broker: a slash before each part, no part empty, . or .., percent-encoded, 200 bytes at most")
-
-// ParseBasePath reads a base path. Slashes at its end do not count; "" and "/" are
-// none. The error says what it must be, without a name before it.
-func ParseBasePath(text string) (BasePath, error) {
-	trimmed := strings.TrimRight(text, "/")
-	if trimmed == "" {
-		return BasePath{}, nil
-	}
-	parts, ok := segments(trimmed)
-	if !ok || len(trimmed) > maxBasePath || !pathText.MatchString(trimmed) {
-		return BasePath{}, errBasePath
-	}
-	return BasePath{text: trimmed, segments: parts}, nil
-}
-
-// String returns the path as it stands in URLs, with a slash before and none behind
-// it; "" for none.
-func (b BasePath) String() string { return b.text }
-
-// cut returns what follows the base path in a request's path, nil when the request
-// is for another place or nothing follows.
-func (b BasePath) cut(path []string) []string {
-	n := len(b.segments)
-	if len(path) <= n || !slices.Equal(path[:n], b.segments) {
-		return nil
-	}
-	return path[n:]
-}
-
-// plainPath is what a description repeats of a path that somebody else wrote.
-var plainPath = regexp.MustCompile(`^(?:/[A-Za-z0-9._~-]+)+$`)
-
-// registration says by which URL to register this broker, for whom has sent a request
-// to a path that is not its own, still encoded.
-func (b BasePath) registration(escaped string) string {
-	if b.text != "" {
-		return "Register this broker by the URL of its host followed by " + b.text + ", without /v2, and percent-encode ids in paths."
-	}
-	prefix, _, found := strings.Cut(escaped, "/v2/")
-	if _, err := ParseBasePath(prefix); !found || err != nil || !plainPath.MatchString(prefix) {
-		return "Register this broker by its URL without /v2, and percent-encode ids in paths."
-	}
-	return "Register this broker by its URL without " + prefix + " and without /v2. Where a gateway keeps " + prefix +
-		" in the path, its operator sets that as the base path (ferry serve --base-path " + prefix + "; on AWS the parameter BasePath)."
-}
-
-// version is the release of the specification that Ferry was written for.
-const version = "2.17"
-
-// checkVersion applies spec "API Version Header": any 2.x is welcome, because minor
-// releases only add (HDR-04). An empty value counts as none (HDR-05).
-func checkVersion(e *exchange) error {
-	value := strings.TrimSpace(e.request.Header.Get(osb.VersionHeader))
-	if value == "" {
-		return missingVersion(e.client)
-	}
-	major, minor, found := strings.Cut(value, ".")
-	if !found || !digits(major) || !digits(minor) {
-		return badRequest("The header %s must be MAJOR.MINOR, two numbers. Send %s.", osb.VersionName, version)
-	}
-	if strings.TrimLeft(major, "0") != "2" {
-		return unsupportedVersion()
-	}
-	return nil
-}
-
-// missingVersion answers as the client's quirk says: the text of the specification
-// has 400, its test suites want 412 (osb-choices C1).
-func missingVersion(c Client) error {
-	err := badRequest("The header %s is missing. Send it with the value %s.", osb.VersionName, version)
-	if c.MissingVersion == http.StatusPreconditionFailed {
-		err.status = http.StatusPreconditionFailed
-	}
-	err.word = "MissingVersion"
-	return err
-}
-
-func unsupportedVersion() error {
-	return &refusal{
-		status:      http.StatusPreconditionFailed,
-		word:        "UnsupportedVersion",
-		description: "This broker speaks version 2 of the Open Service Broker API, not the one in " + osb.VersionName + ". Set the platform to " + version + ".",
-	}
-}
-
-func digits(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789") == ""
-}
-
-// answerMargin is kept free before a deadline that somebody else set, to encode
-// and send the answer: Lambda ends a function at its deadline, whatever it does.
+// answerMargin is kept free before a deadline that somebody else set, to encode and send the answer: Lambda ends a
+// function at its deadline, whatever it does.
 const answerMargin = 500 * time.Millisecond
 
-// budget returns the context that a use case runs under. It does not end when the
-// platform hangs up: a request that stops half way would leave work that nobody
-// asks for again. It ends with the time budget, before the deadline of the
+// budget returns the context that a use case runs under. It does not end when the platform hangs up: a request that
+// stops half way would leave work that nobody asks for again. It ends with the time budget, before the deadline of the
 // request's own context, and when the process is told to stop.
 func (h *handler) budget(e *exchange) (context.Context, context.CancelFunc) {
 	parent := e.request.Context()
@@ -370,4 +295,64 @@ func (h *handler) budget(e *exchange) (context.Context, context.CancelFunc) {
 		}()
 	}
 	return ctx, cancel
+}
+
+// BasePath is what stands before /v2 in the paths that reach this broker: a gateway or an ingress in front of it may
+// keep the prefix under which platforms know it. The zero value is none. Make others with [ParseBasePath].
+type BasePath struct {
+	text string
+	// segments are decoded, as those of a request.
+	segments []string
+}
+
+// maxBasePath bounds a base path, which descriptions repeat.
+const maxBasePath = 200
+
+// pathText is what may stand in a path, "%" only before two hexadecimal digits.
+var pathText = regexp.MustCompile(`^(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)+$`)
+
+var errBasePath = errors.New("must be a path such as /broker: a slash before each part, no part empty, . or .., percent-encoded, 200 bytes at most")
+
+// ParseBasePath reads a base path. Slashes at its end do not count; "" and "/" are none. The error says what it must
+// be, without a name before it.
+func ParseBasePath(text string) (BasePath, error) {
+	trimmed := strings.TrimRight(text, "/")
+	if trimmed == "" {
+		return BasePath{}, nil
+	}
+	parts, ok := segments(trimmed)
+	if !ok || len(trimmed) > maxBasePath || !pathText.MatchString(trimmed) {
+		return BasePath{}, errBasePath
+	}
+	return BasePath{text: trimmed, segments: parts}, nil
+}
+
+// String returns the path as it stands in URLs, with a slash before and none behind it; "" for none.
+func (b BasePath) String() string { return b.text }
+
+// cut returns what follows the base path in a request's path, nil when the request is for another place or nothing
+// follows.
+func (b BasePath) cut(path []string) []string {
+	n := len(b.segments)
+	if len(path) <= n || !slices.Equal(path[:n], b.segments) {
+		return nil
+	}
+	return path[n:]
+}
+
+// plainPath is what a description repeats of a path that somebody else wrote.
+var plainPath = regexp.MustCompile(`^(?:/[A-Za-z0-9._~-]+)+$`)
+
+// registration says by which URL to register this broker, for whom has sent a request to a path that is not its own,
+// still encoded.
+func (b BasePath) registration(escaped string) string {
+	if b.text != "" {
+		return "Register this broker by the URL of its host followed by " + b.text + ", without /v2, and percent-encode ids in paths."
+	}
+	prefix, _, found := strings.Cut(escaped, "/v2/")
+	if _, err := ParseBasePath(prefix); !found || err != nil || !plainPath.MatchString(prefix) {
+		return "Register this broker by its URL without /v2, and percent-encode ids in paths."
+	}
+	return "Register this broker by its URL without " + prefix + " and without /v2. Where a gateway keeps " + prefix +
+		" in the path, its operator sets that as the base path (ferry serve --base-path " + prefix + "; on AWS the parameter BasePath)."
 }

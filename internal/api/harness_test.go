@@ -163,8 +163,7 @@ func object(t *testing.T, w *httptest.ResponseRecorder) map[string]any {
 	return body
 }
 
-// described fails unless the answer has the status and a description that holds
-// each of the parts.
+// described fails unless the answer has the status and a description that holds each of the parts.
 func described(t *testing.T, w *httptest.ResponseRecorder, status int, parts ...string) {
 	t.Helper()
 	if w.Code != status {

@@ -23,8 +23,7 @@ func reads(e *exchange, verb string) error {
 	return nil
 }
 
-// health says that the process lives. It stays out of the log, because somebody
-// asks every few seconds.
+// health says that the process lives. It stays out of the log, because somebody asks every few seconds.
 func (h *handler) health(e *exchange) (answer, error) {
 	if err := reads(e, "health"); err != nil {
 		return answer{}, err
@@ -48,8 +47,7 @@ func (h *handler) readiness(e *exchange) (answer, error) {
 	return answer{status: http.StatusOK, outcome: "ok", level: slog.LevelDebug, body: standing{Status: "ok"}}, nil
 }
 
-// metrics lets those read the metrics who know a password, and where none is
-// configured those on this machine.
+// metrics lets those read the metrics who know a password, and where none is configured those on this machine.
 func (h *handler) metrics(e *exchange) (answer, error) {
 	if h.Metrics == nil {
 		return answer{}, h.notFound(e)
@@ -61,15 +59,15 @@ func (h *handler) metrics(e *exchange) (answer, error) {
 		return answer{}, forbidden("Metrics are for this machine only. Configure metrics.credentials to read them from elsewhere.")
 	}
 	if len(h.MetricsCredentials) > 0 {
-		if _, err := h.metricsDoor.admitted(e.request, "metrics"); err != nil {
+		if _, err := h.scrapers.admitted(e.request, "metrics"); err != nil {
 			return answer{}, err
 		}
 	}
 	return answer{delegate: h.Metrics, outcome: "ok", level: slog.LevelDebug}, nil
 }
 
-// local reports whether the request comes from this machine itself. A proxy here
-// that forwards others' requests gives itself away by its headers.
+// local reports whether the request comes from this machine itself. A proxy here that forwards others' requests gives
+// itself away by its headers.
 func local(r *http.Request) bool {
 	for _, name := range [...]string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
 		if r.Header.Get(name) != "" {

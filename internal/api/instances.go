@@ -19,8 +19,7 @@ func (h *handler) update(ctx context.Context, e *exchange, body osb.UpdateReques
 	return instanceAnswer(result, err)
 }
 
-// instanceAnswer has the body of spec "Provisioning" and "Updating a Service
-// Instance".
+// instanceAnswer has the body of spec "Provisioning" and "Updating a Service Instance".
 func instanceAnswer(result broker.Result, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
@@ -51,24 +50,14 @@ func (h *handler) fetchInstance(ctx context.Context, e *exchange) (answer, error
 	return answer{status: http.StatusOK, outcome: "ok", body: body}, nil
 }
 
-// deprovision asks for service_id and plan_id before it looks whether the instance
-// is there; unbind does not (osb-choices B4).
+// deprovision asks for service_id and plan_id before it looks whether the instance is there; unbind does not
+// (osb-choices B4).
 func (h *handler) deprovision(ctx context.Context, e *exchange) (answer, error) {
 	request := deletion(e)
 	if err := checkHints(request); err != nil {
 		return answer{}, err
 	}
 	result, err := h.Broker.Deprovision(ctx, request)
-	if err != nil {
-		return answer{}, err
-	}
-	return deleteAnswer(result)
-}
-
-// unbind lets the use case judge missing hints: an absent binding is 410 all the
-// same (osb-choices B4).
-func (h *handler) unbind(ctx context.Context, e *exchange) (answer, error) {
-	result, err := h.Broker.Unbind(ctx, deletion(e))
 	if err != nil {
 		return answer{}, err
 	}
@@ -114,9 +103,8 @@ func checkHints(r broker.DeleteRequest) error {
 // maxOperation is the length of the longest operation string that is ours.
 const maxOperation = 64
 
-// lastOperation answers polls. service_id and plan_id are hints that may be stale,
-// and an unknown operation is the broker's to forgive: a 400 would make platforms
-// give the resource up (osb-choices B6, B9).
+// lastOperation answers polls. service_id and plan_id are hints that may be stale, and an unknown operation is the
+// broker's to forgive: a 400 would make platforms give the resource up (osb-choices B6, B9).
 func (h *handler) lastOperation(ctx context.Context, e *exchange) (answer, error) {
 	poll, err := h.Broker.LastOperation(ctx, broker.PollRequest{
 		Client:     e.client.Name,

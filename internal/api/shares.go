@@ -2,19 +2,18 @@ package api
 
 import "sync"
 
-// shares bounds the requests under /v2 at once. Without it a burst would hold one
-// body, one connection to the store and one goroutine for each request.
+// shares bounds the requests under /v2 at once. Without it a burst would hold one body, one connection to the store and
+// one goroutine for each request.
 //
-// There are two pools, because two kinds of request get in each other's way: those
-// that wait for Cloud Foundry, for seconds when it is slow, and those that are
-// answered from the store. A request begins in the second pool, and moves to the
-// first when its use case says that it is about to wait (broker.BeginWaiting).
+// There are two pools, because two kinds of request get in each other's way: those that wait for Cloud Foundry, for
+// seconds when it is slow, and those that are answered from the store. A request begins in the second pool, and moves
+// to the first when its use case says that it is about to wait (broker.BeginWaiting).
 type shares struct {
 	waiting, quick *pool
 }
 
-// newShares divides the limit: half of it is for what waits. Each client's own limit,
-// where it has one, is divided in the same way.
+// newShares divides the limit: half of it is for what waits. Each client's own limit, where it has one, is divided in
+// the same way.
 func newShares(limit int, clients []Client) shares {
 	own := map[string]int{}
 	for _, c := range clients {
@@ -30,9 +29,8 @@ func newShares(limit int, clients []Client) shares {
 	}
 }
 
-// pool is a number of places, half of them reserved for the clients in equal parts,
-// so that none of them can keep another out, and at least one for each; who comes
-// first has the others.
+// pool is a number of places, half of them reserved for the clients in equal parts, so that none of them can keep
+// another out, and at least one for each; who comes first has the others.
 type pool struct {
 	reserved int
 	own      map[string]int
@@ -95,8 +93,7 @@ func (s shares) enter(client string) (*place, error) {
 	return &place{shares: s, client: client, in: s.quick}, nil
 }
 
-// wait moves the request to those that wait for Cloud Foundry. The error is the answer
-// of one that may not.
+// wait moves the request to those that wait for Cloud Foundry. The error is the answer of one that may not.
 func (p *place) wait() error {
 	if p.in == p.shares.waiting {
 		return nil

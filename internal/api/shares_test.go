@@ -49,8 +49,7 @@ func (f *flood) stay(id string) (broker.Result, error) {
 	return accepted("o"), nil
 }
 
-// send300 sends that many requests at once, and returns how many of them were begun
-// once each is begun or refused.
+// send300 sends that many requests at once, and returns how many of them were begun once each is begun or refused.
 func (f *flood) send300(target, body string, options ...option) (begun int) {
 	f.t.Helper()
 	for range 300 {
@@ -88,8 +87,8 @@ func (f *flood) end(begun int) {
 	}
 }
 
-// Law 10, and 503 only for those whom it concerns: what waits for Cloud Foundry has
-// half of the places, and no client has all of any half.
+// Law 10, and 503 only for those whom it concerns: what waits for Cloud Foundry has half of the places, and no client
+// has all of any half.
 func TestAFloodLeavesPlacesToTheOthers(t *testing.T) {
 	t.Parallel()
 	beta := as("b", "pb")

@@ -38,8 +38,8 @@ type answer struct {
 // errNotJSON replaces the encoder's error, whose text quotes what it choked on.
 var errNotJSON = errors.New("the answer cannot be encoded: it holds something that is not JSON")
 
-// conclude is where every exchange ends: it makes the answer of an error, sends it
-// and reports it. It is called once, and a second time when something panicked.
+// conclude is where every exchange ends: it makes the answer of an error, sends it and reports it. It is called once,
+// and a second time when something panicked.
 func (h *handler) conclude(out *response, e *exchange, a answer, err error) {
 	if err != nil {
 		a = refusalOf(err).answer(e.route.verb)
@@ -120,23 +120,18 @@ func (w *response) send(e *exchange, a answer, text []byte) {
 	}
 }
 
-// statusOf is the table of successes; ok is false for an outcome that it does not
-// know.
-func statusOf(o broker.Outcome) (status int, ok bool) {
-	switch o {
-	case broker.OutcomeAccepted, broker.OutcomeRunning:
-		return http.StatusAccepted, true
-	case broker.OutcomeCreated:
-		return http.StatusCreated, true
-	case broker.OutcomeExists, broker.OutcomeDeleted:
-		return http.StatusOK, true
-	}
-	return 0, false
+// statuses is the table of successes.
+var statuses = map[broker.Outcome]int{
+	broker.OutcomeAccepted: http.StatusAccepted,
+	broker.OutcomeRunning:  http.StatusAccepted,
+	broker.OutcomeCreated:  http.StatusCreated,
+	broker.OutcomeExists:   http.StatusOK,
+	broker.OutcomeDeleted:  http.StatusOK,
 }
 
 // succeed makes the answer to a PUT, PATCH or DELETE, whose body is still missing.
 func succeed(result broker.Result) (answer, error) {
-	status, ok := statusOf(result.Outcome)
+	status, ok := statuses[result.Outcome]
 	if !ok {
 		return answer{}, fmt.Errorf("answer a request: no status for the outcome %q", result.Outcome)
 	}
@@ -162,9 +157,9 @@ const unrouted = "none"
 // maxLogged bounds each value of the log that a platform chose.
 const maxLogged = 1024
 
-// report writes the one line of a request and tells the observer. Nothing of a body,
-// a query, a credential or an originating identity gets into the line: descriptions
-// stay out as well, since they may quote the names of a body's keys.
+// report writes the one line of a request and tells the observer. Nothing of a body, a query, a credential or an
+// originating identity gets into the line: descriptions stay out as well, since they may quote the names of a body's
+// keys.
 func (h *handler) report(e *exchange, a answer, status int) {
 	took := h.Now().Sub(e.started)
 	verb := e.route.verb
@@ -204,8 +199,7 @@ func (h *handler) report(e *exchange, a answer, status int) {
 	h.observe(e, verb, a, status, took)
 }
 
-// observe counts requests under /v2, each once, even when the observer itself
-// panics.
+// observe counts requests under /v2, each once, even when the observer itself panics.
 func (h *handler) observe(e *exchange, verb string, a answer, status int, took time.Duration) {
 	if h.Observer == nil || e.observed || !e.osb {
 		return

@@ -30,9 +30,8 @@ func (v visited) functions() int {
 	return n
 }
 
-// record runs f and returns which files and functions of the product it ran through, those
-// that work behind it at the same time included. The error says how to run this program when
-// it is not instrumented.
+// record runs f and returns which files and functions of the product it ran through, those that work behind it at the
+// same time included. The error says how to run this program when it is not instrumented.
 func record(ctx context.Context, f func() error) (visited, error) {
 	dir, err := os.MkdirTemp("", "shape-")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"text/tabwriter"
 )
 
-// simulated is the folder of the simulated Cloud Foundry. It is as large as the rest of what
-// a platform's request never runs through, so it has a row of its own.
+// simulated is the folder of the simulated Cloud Foundry. It is as large as the rest of what a platform's request never
+// runs through, so it has a row of its own.
 const simulated = "internal/cfsim"
 
 // aside are the folders that are no part of the product: they measure or test it.
@@ -37,8 +37,8 @@ type cut struct {
 	testLines int
 }
 
-// measure reads every Go file below root and returns the cut of the product and that of the
-// simulated Cloud Foundry. The lines of all tests, those aside too, count as the product's.
+// measure reads every Go file below root and returns the cut of the product and that of the simulated Cloud Foundry.
+// The lines of all tests, those aside too, count as the product's.
 func measure(root string) (product, simulator cut, err error) {
 	for _, top := range []string{"cmd", "functions", "internal"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, entry fs.DirEntry, err error) error {

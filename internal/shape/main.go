@@ -1,6 +1,6 @@
-// Command shape measures how the code is cut: how long files and functions are, how much of
-// what is exported has a comment, and through how many files and functions one request
-// runs. `make shape` runs it, instrumented for coverage, from the root of the project.
+// Command shape measures how the code is cut: how long files and functions are, how much of what is exported has a
+// comment, and through how many files and functions one request runs. `make shape` runs it, instrumented for coverage,
+// from the root of the project.
 package main
 
 import (

@@ -50,8 +50,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// TestVisits reads a profile of three blocks of this very folder: one that ran, one that
-// did not, and one of a folder that is no part of the product.
+// TestVisits reads a profile of three blocks of this very folder: one that ran, one that did not, and one of a folder
+// that is no part of the product.
 func TestVisits(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

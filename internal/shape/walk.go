@@ -37,8 +37,7 @@ type stack struct {
 	plan    string
 }
 
-// Start implements broker.Workflow: the ticks are called by hand, so that none runs beside
-// a request.
+// Start implements broker.Workflow: the ticks are called by hand, so that none runs beside a request.
 func (s *stack) Start(_ context.Context, start broker.Start) error {
 	s.started = append(s.started, start)
 	return nil
@@ -90,8 +89,8 @@ func (s *stack) open(ctx context.Context, store *bolt.Store, cloud string) error
 	return err
 }
 
-// steps creates one instance before anything is recorded, so that logins and look-ups that
-// are made once in a process do not count as a request's.
+// steps creates one instance before anything is recorded, so that logins and look-ups that are made once in a process
+// do not count as a request's.
 func (s *stack) steps(ctx context.Context) ([]step, error) {
 	put := func(id string, status int) func() error { return func() error { return s.put(id, status) } }
 	if err := put("warm", http.StatusAccepted)(); err != nil {
