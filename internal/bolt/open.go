@@ -7,13 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 const (
@@ -268,4 +273,137 @@ func syncDirs(dir string) error {
 		}
 	}
 	return nil
+}
+
+const (
+	folderMode = 0o700
+	fileMode   = 0o600
+	// world are the rights of those who are neither the owner nor in the group. The
+	// group's are left alone: Kubernetes gives a volume to a group (fsGroup).
+	world = 0o007
+)
+
+// checkFolder makes the folder when it is not there, and looks at what lies in it before
+// anything is opened. It changes nothing else.
+func checkFolder(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.MkdirAll(dir, folderMode)
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return &FolderError{What: "It is a file and no folder", Do: "Nothing was changed. Choose another folder"}
+	}
+	store, err := checkFile(dir, info, storeFile)
+	if err != nil {
+		return err
+	}
+	keys, err := checkFile(dir, info, keyFile)
+	if err != nil {
+		return err
+	}
+	if keys != nil && (store == nil || store.Size() == 0) {
+		return keysAlone()
+	}
+	return nil
+}
+
+// checkFile returns nil for a file that is not there. A file that everybody may read, in
+// a folder that everybody may enter, may have been read; one that everybody may write may
+// hold anything.
+func checkFile(dir string, folder fs.FileInfo, name string) (fs.FileInfo, error) {
+	info, err := os.Stat(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, foreign(name + " is a folder or something else that is no file")
+	}
+	if runtime.GOOS != "windows" && info.Mode()&world != 0 && folder.Mode()&0o001 != 0 {
+		return nil, &FolderError{
+			What: fmt.Sprintf("Everybody on this machine may read or write %s (its mode is %04o, that of the folder %04o), "+
+				"and what it protects are passwords", name, info.Mode().Perm(), folder.Mode().Perm()),
+			Do: "Nothing was changed. Take these rights away (chmod -R o-rwx), and change the passwords in parameters of " +
+				"operations that run, if somebody may have read them",
+		}
+	}
+	return info, nil
+}
+
+// there reports whether something has this name.
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// FolderError says why a data folder cannot be used, and what to do about it. Nothing
+// in the folder was changed.
+type FolderError struct {
+	// What is wrong, with the name of the file; Do is what the operator can do. Both
+	// are sentences without the full stop.
+	What, Do string
+}
+
+// Error returns both sentences.
+func (e *FolderError) Error() string { return e.What + ". " + e.Do }
+
+const restoreBoth = "Nothing was changed. Restore " + storeFile + " and " + keyFile +
+	" from one backup that was made while Ferry was stopped; or, to begin without any record, move both out of the folder"
+
+// damaged is about ferry.db.
+func damaged(format string, args ...any) error {
+	return &FolderError{
+		What: storeFile + " is damaged, as a copy is that was made while Ferry ran: " + fmt.Sprintf(format, args...),
+		Do:   restoreBoth,
+	}
+}
+
+// foreign is about a file that is none of Ferry's, or another folder's.
+func foreign(what string) error { return &FolderError{What: what, Do: restoreBoth} }
+
+func newerFormat(format []byte) error {
+	return &FolderError{
+		What: fmt.Sprintf("%s has format %.20q, and this Ferry knows format %s", storeFile, format, storeFormat),
+		Do:   "Nothing was changed. Start the Ferry that wrote it, or restore a backup from before that",
+	}
+}
+
+func keysAlone() error {
+	return foreign(keyFile + " is there, but the " + storeFile + " that belongs to it is not, or holds nothing")
+}
+
+// guarded runs what reads the mapped file. A file that is damaged, or cut off by
+// somebody, while it is in use makes bbolt panic and memory fault; both come back as an
+// error, so that other requests and the log go on.
+func guarded(f func() error) (panicked bool, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			panicked, err = true, fmt.Errorf("%s cannot be read: %w", storeFile, broker.Recovered(p))
+		}
+	}()
+	return false, f()
+}
+
+// guard is guarded for a store in use. After a panic bbolt may hold its locks for ever,
+// so that it is not asked anything any more.
+func (s *Store) guard(f func() error) error {
+	panicked, err := guarded(f)
+	if !panicked {
+		return err
+	}
+	err = fmt.Errorf("%w; the store is not used any more until Ferry starts again", err)
+	s.givenUp.Do(func() {
+		if p, ok := errors.AsType[*broker.PanicError](err); ok {
+			s.keys.logger.Error("the store was damaged while it was in use; stop ferry and restore it", "error", err.Error(), "stack", p.Stack)
+		}
+		s.horizon.fail(err)
+		close(s.stuck)
+	})
+	return err
 }

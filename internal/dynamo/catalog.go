@@ -2,10 +2,14 @@ package dynamo
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -141,4 +145,227 @@ func (s *Store) refusedCatalog(ctx context.Context, client string, winner item, 
 		return broker.StoredCatalog{}, err
 	}
 	return stored, cause
+}
+
+// partBytes is how much of a catalog one item takes, keys and numbers beside it.
+const partBytes = 390 << 10
+
+// header is the item of a catalog. It holds the compressed body, or says where the
+// parts are: under its revision and the number of its write.
+type header struct {
+	revision int64
+	write    []byte
+	fetched  time.Time
+	packed   []byte
+	parts    int64
+}
+
+func catalogPlace(client string) place { return place{pk: []byte(client), sk: []byte(catalogSort)} }
+
+// newHeader compresses the catalog; parts are nil for one that fits into the header.
+func (s *Store) newHeader(c broker.StoredCatalog, revision int64) (header, [][]byte, error) {
+	write, err := s.writeNumber()
+	if err != nil {
+		return header{}, nil, err
+	}
+	packed, err := pack(c.Body)
+	if err != nil {
+		return header{}, nil, err
+	}
+	h := header{revision: revision, write: write, fetched: c.Fetched.UTC()}
+	if len(packed) <= s.part {
+		h.packed = packed
+		return h, nil, nil
+	}
+	var parts [][]byte
+	for len(packed) > 0 {
+		n := min(s.part, len(packed))
+		parts, packed = append(parts, packed[:n]), packed[n:]
+	}
+	h.parts = int64(len(parts))
+	return h, parts, nil
+}
+
+func (h header) encode(client string) item {
+	at := catalogPlace(client)
+	it := item{
+		attrPK: raw(at.pk), attrSK: raw(at.sk), attrFormat: number(format1), attrRevision: number(h.revision),
+		attrFetched: instant(h.fetched),
+	}
+	it.setRaw(attrWrite, h.write)
+	if h.parts > 0 {
+		it[attrParts] = number(h.parts)
+		return it
+	}
+	it.setRaw(attrBody, h.packed)
+	return it
+}
+
+func decodeHeader(it item) (header, error) {
+	if err := checkFormat(it); err != nil {
+		return header{}, err
+	}
+	h := header{write: it.raw(attrWrite), packed: it.raw(attrBody)}
+	var errs [3]error
+	h.revision, errs[0] = it.number(attrRevision)
+	h.parts, errs[1] = it.number(attrParts)
+	h.fetched, errs[2] = it.time(attrFetched)
+	return h, errors.Join(errs[:]...)
+}
+
+func pack(body []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(body); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// unpack is the reverse of pack. The checksum inside finds parts that do not belong
+// together.
+func unpack(packed []byte) ([]byte, error) {
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadItem, err)
+	}
+	body, err := io.ReadAll(io.LimitReader(r, MaxCatalogBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errBadItem, err)
+	}
+	return body, nil
+}
+
+// revisionPrefix begins the sort keys of all parts of a revision, of the write that
+// won it and of those that lost. Revisions sort by their number.
+func revisionPrefix(revision int64) string {
+	return fmt.Sprintf("%s%s%020d%s", catalogSort, separator, revision, separator)
+}
+
+func (h header) partPrefix() string {
+	return fmt.Sprintf("%s%x%s", revisionPrefix(h.revision), h.write, separator)
+}
+
+// putParts stores the parts, which no header names yet. It looks first whether the
+// header can be written at all: with parts, losing is dear. Refused: what is stored
+// and ErrConflict.
+func (s *Store) putParts(ctx context.Context, client string, h header, parts [][]byte, revision int64) (item, error) {
+	stored, err := s.get(ctx, catalogPlace(client))
+	if err != nil {
+		return nil, err
+	}
+	if at, err := stored.number(attrRevision); err != nil || at != revision {
+		return stored, fmt.Errorf("%w (%d)", broker.ErrConflict, at)
+	}
+	for n, part := range parts {
+		it := item{
+			attrPK: raw([]byte(client)), attrSK: raw(fmt.Appendf(nil, "%s%04d", h.partPrefix(), n)),
+			attrFormat: number(format1), attrBody: raw(part),
+		}
+		if _, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: s.table, Item: it}, s.within(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// parts reads what the header names, all of it or errReplaced.
+func (s *Store) parts(ctx context.Context, client string, h header) ([]byte, error) {
+	var packed []byte
+	found := int64(0)
+	err := s.query(ctx, s.under([]byte(client), h.partPrefix()), func(it item) (bool, error) {
+		packed = append(packed, it.raw(attrBody)...)
+		found++
+		return true, nil
+	})
+	if err == nil && found != h.parts {
+		err = errReplaced
+	}
+	return packed, err
+}
+
+// discard deletes the parts that a query finds, but those whose sort keys begin with
+// keep. None of them has a header any more, or will have one; whoever still reads them
+// finds that out. What it does not get to, the next one does, so a fault is nobody's.
+func (s *Store) discard(ctx context.Context, in *dynamodb.QueryInput, keep []byte) {
+	in.ConsistentRead = nil
+	in.ProjectionExpression = aws.String("#pk, #sk")
+	_ = s.query(ctx, in, func(it item) (bool, error) {
+		if keep != nil && bytes.HasPrefix(it.raw(attrSK), keep) {
+			return true, nil
+		}
+		_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
+			TableName: s.table, Key: map[string]types.AttributeValue{attrPK: it[attrPK], attrSK: it[attrSK]},
+		}, s.within(ctx))
+		return true, err
+	})
+}
+
+// upTo asks for the client's parts of all revisions up to one, of which no write can
+// win any more once that one is stored.
+func (s *Store) upTo(client string, revision int64) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		TableName:                s.table,
+		KeyConditionExpression:   aws.String("#pk = :pk AND #sk BETWEEN :first AND :last"),
+		ExpressionAttributeNames: map[string]string{"#pk": attrPK, "#sk": attrSK},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk":    raw([]byte(client)),
+			":first": raw([]byte(revisionPrefix(0))),
+			":last":  raw([]byte(revisionPrefix(revision) + "\xff")),
+		},
+	}
+}
+
+// auditPlace is beside the client's catalog.
+func auditPlace(client string) place { return place{pk: []byte(client), sk: []byte(auditSort)} }
+
+// LastAudit implements broker.AuditStore: one strongly consistent read. The time comes
+// back in UTC.
+func (s *Store) LastAudit(ctx context.Context, client string) (time.Time, error) {
+	at, err := s.lastAudit(ctx, client)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("last audit of %.64q: %w", client, err)
+	}
+	return at, nil
+}
+
+func (s *Store) lastAudit(ctx context.Context, client string) (time.Time, error) {
+	if err := checkClient(client); err != nil {
+		return time.Time{}, err
+	}
+	it, err := s.get(ctx, auditPlace(client))
+	if err != nil || len(it) == 0 {
+		return time.Time{}, err
+	}
+	if err := checkFormat(it); err != nil {
+		return time.Time{}, err
+	}
+	return it.time(attrAudited)
+}
+
+// PutLastAudit implements broker.AuditStore: one conditional write.
+func (s *Store) PutLastAudit(ctx context.Context, client string, at time.Time) error {
+	if err := checkClient(client); err != nil {
+		return fmt.Errorf("put last audit: %w", err)
+	}
+	where := auditPlace(client)
+	_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
+		TableName: s.table,
+		Item: item{
+			attrPK: raw(where.pk), attrSK: raw(where.sk), attrFormat: number(format1), attrAudited: instant(at),
+		},
+		ConditionExpression:       aws.String("attribute_not_exists(#audited) OR #audited < :at"),
+		ExpressionAttributeNames:  map[string]string{"#audited": attrAudited},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":at": instant(at)},
+	}, s.within(ctx))
+	if _, older := errors.AsType[*types.ConditionalCheckFailedException](err); older {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("put last audit of %.64q: %w", client, err)
+	}
+	return nil
 }

@@ -2,12 +2,20 @@ package dynamo
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"hash/fnv"
 	"math/big"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/ferry-broker/ferry/internal/broker"
 )
 
 // item is what DynamoDB stores. What is empty is left out.
@@ -102,4 +110,250 @@ func nextSecond(t time.Time) types.AttributeValue {
 		seconds++
 	}
 	return number(seconds)
+}
+
+// The attributes of items. Their names are in tables out there: they never change.
+const (
+	attrPK        = "pk"
+	attrSK        = "sk"
+	attrFormat    = "format"
+	attrRevision  = "revision"
+	attrWrite     = "write"      // the number of the write that left the item so
+	attrExpires   = "expires"    // exact; absent for the living
+	attrTTL       = "expires_at" // the next full second, for DynamoDB's TTL
+	attrDueShard  = "due_shard"  // this and the next two: while an operation runs
+	attrDueAt     = "due_at"
+	attrOperation = "operation"
+	attrBody      = "body"
+	attrContext   = "context"
+	attrIdentity  = "identity"
+	attrLocation  = "api_info_location"
+	attrParams    = "parameters"
+	attrFetched   = "fetched" // this and the next: of catalogs
+	attrParts     = "parts"
+	attrAudited   = "audited" // when the last audit of a client was completed
+)
+
+const dueIndex = "due"
+
+// Table is the definition of the table that a Store expects: two binary keys, the
+// sparse index of operations that run, billed by request. Whoever creates the table
+// by other means (template.yaml) has to agree with it and with TimeToLive.
+func Table(name string) *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
+		TableName:   aws.String(name),
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String(attrPK), AttributeType: types.ScalarAttributeTypeB},
+			{AttributeName: aws.String(attrSK), AttributeType: types.ScalarAttributeTypeB},
+			{AttributeName: aws.String(attrDueShard), AttributeType: types.ScalarAttributeTypeN},
+			{AttributeName: aws.String(attrDueAt), AttributeType: types.ScalarAttributeTypeN},
+		},
+		KeySchema: keySchema(attrPK, attrSK),
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName: aws.String(dueIndex),
+			KeySchema: keySchema(attrDueShard, attrDueAt),
+			Projection: &types.Projection{
+				ProjectionType:   types.ProjectionTypeInclude,
+				NonKeyAttributes: []string{attrOperation, attrExpires},
+			},
+		}},
+	}
+}
+
+// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the
+// table only grows.
+func TimeToLive(name string) *dynamodb.UpdateTimeToLiveInput {
+	return &dynamodb.UpdateTimeToLiveInput{
+		TableName: aws.String(name),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
+		},
+	}
+}
+
+func keySchema(hash, sort string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
+	}
+}
+
+// What DynamoDB allows for the two keys of an item.
+const (
+	maxPartitionBytes = 2048
+	maxSortBytes      = 1024
+)
+
+const (
+	separator     = "#"
+	instanceSort  = "instance"
+	bindingPrefix = "binding" + separator
+	catalogSort   = "catalog"
+	auditSort     = "audit"
+)
+
+// dueShards is over how many partitions the index of operations that run is spread,
+// so that its writes are not bound to what one partition can take. More may be added;
+// fewer would hide the operations of those taken away.
+const dueShards = 4
+
+var (
+	errClientName = errors.New("a client's name must have characters, and none of them '#'")
+	errBadKey     = errors.New("malformed item key")
+)
+
+// place is where an item lies: its partition and its sort key.
+type place struct{ pk, sk []byte }
+
+// placeOf returns ErrTooLarge (errors.Is) for ids that DynamoDB cannot take as keys.
+func placeOf(k broker.Key) (place, error) {
+	if err := checkClient(k.Client); err != nil {
+		return place{}, err
+	}
+	p := place{pk: []byte(k.Client + separator + k.InstanceID), sk: []byte(instanceSort)}
+	if k.BindingID != "" {
+		p.sk = []byte(bindingPrefix + k.BindingID)
+	}
+	if len(p.pk) > maxPartitionBytes || len(p.sk) > maxSortBytes {
+		return place{}, fmt.Errorf("the ids exceed the keys of a table, %d and %d bytes: %w",
+			maxPartitionBytes, maxSortBytes, broker.ErrTooLarge)
+	}
+	return p, nil
+}
+
+// checkClient guards what makes keys unambiguous.
+func checkClient(name string) error {
+	if name == "" || strings.Contains(name, separator) {
+		return fmt.Errorf("client %.64q: %w", name, errClientName)
+	}
+	return nil
+}
+
+// key is the reverse of placeOf.
+func (p place) key() (broker.Key, error) {
+	client, instance, ok := bytes.Cut(p.pk, []byte(separator))
+	binding, isBinding := bytes.CutPrefix(p.sk, []byte(bindingPrefix))
+	if !ok || len(client) == 0 || (isBinding && len(binding) == 0) || (!isBinding && string(p.sk) != instanceSort) {
+		return broker.Key{}, fmt.Errorf("%w: %.64q %.64q", errBadKey, p.pk, p.sk)
+	}
+	k := broker.Key{Client: string(client), InstanceID: string(instance)}
+	if isBinding {
+		k.BindingID = string(binding)
+	}
+	return k, nil
+}
+
+// shard spreads by the whole key: the bindings of one instance may be many.
+func (p place) shard() int64 {
+	h := fnv.New32a()
+	_, _ = h.Write(p.pk) // a hash takes everything
+	_, _ = h.Write(p.sk)
+	return int64(h.Sum32() % dueShards)
+}
+
+// named puts a key into an error text, cut to a length that a log can bear.
+func named(k broker.Key) string {
+	text := fmt.Sprintf("%s instance %.64q", k.Client, k.InstanceID)
+	if k.BindingID != "" {
+		text += fmt.Sprintf(" binding %.64q", k.BindingID)
+	}
+	return text
+}
+
+// format1 is the only format of items so far. A later one gets another number; items
+// of format 1 stay readable for ever (testdata).
+const format1 = 1
+
+var errBadItem = errors.New("malformed item")
+
+// storedRecord keeps out of the JSON what has attributes of its own: the key, which
+// may hold any bytes, and the revision.
+type storedRecord struct {
+	broker.Record
+	Key      *struct{} `json:"key,omitempty"`
+	Revision *struct{} `json:"revision,omitempty"`
+}
+
+// encode makes the item of a record; write is the number of the write.
+func encode(r broker.Record, write []byte) (item, error) {
+	at, err := placeOf(r.Key)
+	if err != nil {
+		return nil, err
+	}
+	it := item{attrPK: raw(at.pk), attrSK: raw(at.sk), attrFormat: number(format1), attrRevision: number(r.Revision)}
+	it.setRaw(attrWrite, write)
+	if expires := r.Lifecycle.ExpiresAt; !expires.IsZero() {
+		it[attrExpires], it[attrTTL] = instant(expires), nextSecond(expires)
+	}
+	if due := r.Due(); !due.IsZero() {
+		it[attrDueShard], it[attrDueAt] = number(at.shard()), instant(due)
+		it.setText(attrOperation, r.Lifecycle.Operation.ID)
+	}
+	it.setRaw(attrParams, r.Parameters)
+	it.setRaw(attrContext, r.Context)
+	it.setRaw(attrIdentity, []byte(r.OriginatingIdentity))
+	it.setRaw(attrLocation, []byte(r.APIInfoLocation))
+	r.Parameters, r.Context, r.OriginatingIdentity, r.APIInfoLocation = nil, nil, "", ""
+	body, err := json.Marshal(storedRecord{Record: r})
+	it.setText(attrBody, string(body))
+	return it, err
+}
+
+// decode is the reverse of encode. The record shares memory with the item.
+func decode(it item) (broker.Record, error) {
+	if err := checkFormat(it); err != nil {
+		return broker.Record{}, err
+	}
+	key, err := it.place().key()
+	if err != nil {
+		return broker.Record{}, err
+	}
+	revision, err := it.number(attrRevision)
+	if err != nil {
+		return broker.Record{}, err
+	}
+	var stored storedRecord
+	if err := json.Unmarshal([]byte(it.text(attrBody)), &stored); err != nil {
+		return broker.Record{}, fmt.Errorf("%w: %w", errBadItem, err)
+	}
+	r := stored.Record
+	r.Key, r.Revision = key, revision
+	r.Parameters, r.Context = it.raw(attrParams), it.raw(attrContext)
+	r.OriginatingIdentity, r.APIInfoLocation = string(it.raw(attrIdentity)), string(it.raw(attrLocation))
+	return r, nil
+}
+
+func checkFormat(it item) error {
+	format, err := it.number(attrFormat)
+	switch {
+	case err != nil:
+		return err
+	case format > format1:
+		return fmt.Errorf("item of format %d: written by a newer Ferry", format)
+	case format < format1:
+		return fmt.Errorf("%w: no format", errBadItem)
+	}
+	return nil
+}
+
+// MaxRecordBytes is what one item may weigh, names of attributes included.
+const MaxRecordBytes = 400 << 10
+
+// size is what DynamoDB counts for the item, or a few bytes more: it does not say how
+// long a number is, only how long it may be.
+func (it item) size() int {
+	n := 0
+	for name, value := range it {
+		n += len(name)
+		switch v := value.(type) {
+		case *types.AttributeValueMemberB:
+			n += len(v.Value)
+		case *types.AttributeValueMemberS:
+			n += len(v.Value)
+		case *types.AttributeValueMemberN:
+			n += len(v.Value)/2 + 3 // two digits a byte, and exponent, sign and an odd half
+		}
+	}
+	return n
 }
