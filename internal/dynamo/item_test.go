@@ -6,12 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -288,4 +292,161 @@ func TestIndexAttributes(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	t.Run("keys are what they are in tables out there", func(t *testing.T) {
+		t.Parallel()
+		for key, want := range map[broker.Key][2]string{
+			{Client: "c", InstanceID: "i"}:                            {"c#i", "instance"},
+			{Client: "c", InstanceID: "i", BindingID: "b"}:            {"c#i", "binding#b"},
+			{Client: "c", InstanceID: "#i#", BindingID: "#"}:          {"c##i#", "binding##"},
+			{Client: "c", InstanceID: "\xff\x00", BindingID: "\xfe/"}: {"c#\xff\x00", "binding#\xfe/"},
+			{Client: "c"}: {"c#", "instance"},
+		} {
+			at, err := placeOf(key)
+			if err != nil || string(at.pk) != want[0] || string(at.sk) != want[1] {
+				t.Errorf("placeOf(%v) = %q, %q, %v; want %q", key, at.pk, at.sk, err, want)
+			}
+			if got, err := at.key(); err != nil || got != key {
+				t.Errorf("%q read back: %v, %v; want %v", want, got, err, key)
+			}
+		}
+	})
+	t.Run("shards are what they are in tables out there", func(t *testing.T) {
+		t.Parallel()
+		for id, want := range map[string]int64{"a": 0, "b": 1, "c": 2, "d": 3} {
+			at, err := placeOf(keyOf(id))
+			if got := at.shard(); err != nil || got != want {
+				t.Errorf("%q is in shard %d, %v; want %d", id, got, err, want)
+			}
+		}
+	})
+	t.Run("what is no key of a record is refused", func(t *testing.T) {
+		t.Parallel()
+		for _, at := range [][2]string{{"", "instance"}, {"c", "instance"}, {"#i", "instance"}, {"c#i", ""}, {"c#i", "binding#"}, {"c", "catalog"}} {
+			if k, err := (place{pk: []byte(at[0]), sk: []byte(at[1])}).key(); !errors.Is(err, errBadKey) {
+				t.Errorf("%q: %v, %v; want errBadKey", at, k, err)
+			}
+		}
+	})
+	t.Run("a client's name that would make keys ambiguous reaches no table", func(t *testing.T) {
+		t.Parallel()
+		s := offlineStore(t, offline(t, func(string, int) *http.Response { return nil }))
+		for _, name := range []string{"", "a#b"} {
+			key := broker.Key{Client: name, InstanceID: "i"}
+			_, put := s.Put(t.Context(), ready(key, "t"), 0)
+			_, get := s.Get(t.Context(), key)
+			_, list := s.Bindings(t.Context(), key)
+			_, catalog := s.Catalog(t.Context(), name)
+			_, putCatalog := s.PutCatalog(t.Context(), broker.StoredCatalog{Client: name}, 0)
+			for _, err := range []error{put, get, list, catalog, putCatalog} {
+				if !errors.Is(err, errClientName) {
+					t.Errorf("client %q: %v; want errClientName", name, err)
+				}
+			}
+		}
+	})
+	t.Run("ids longer than keys may be are too large to put, and not there, without a call", func(t *testing.T) {
+		t.Parallel()
+		s := offlineStore(t, offline(t, func(string, int) *http.Response { return nil }))
+		for _, key := range []broker.Key{
+			keyOf(strings.Repeat("i", maxPartitionBytes)),
+			{Client: "c", InstanceID: "i", BindingID: strings.Repeat("b", maxSortBytes)},
+		} {
+			if _, err := s.Put(t.Context(), ready(key, "t"), 0); !errors.Is(err, broker.ErrTooLarge) {
+				t.Errorf("Put: %v; want ErrTooLarge", err)
+			}
+			if _, err := s.Get(t.Context(), key); !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("Get: %v; want ErrNotFound", err)
+			}
+		}
+		if got, err := s.Bindings(t.Context(), keyOf(strings.Repeat("i", maxPartitionBytes))); len(got) > 0 || err != nil {
+			t.Errorf("Bindings = %v, %v; want none", got, err)
+		}
+	})
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	t.Run("what is over the limit is refused with the limit and without a call", func(t *testing.T) {
+		t.Parallel()
+		s := offlineStore(t, offline(t, func(string, int) *http.Response { return nil }))
+		r := claimed(keyOf("i"))
+		for _, grow := range []func(*broker.Record){
+			func(r *broker.Record) { r.Parameters = noise(1, MaxRecordBytes) },
+			func(r *broker.Record) { r.Context = noise(1, MaxRecordBytes) },
+			func(r *broker.Record) { r.DashboardURL = strings.Repeat("u", MaxRecordBytes) },
+		} {
+			large := r
+			grow(&large)
+			_, err := s.Put(t.Context(), large, 0)
+			limit, ok := errors.AsType[*broker.LimitError](err)
+			if !ok || limit.Bytes != MaxRecordBytes {
+				t.Errorf("Put: %v; want a LimitError of %d bytes", err, MaxRecordBytes)
+			}
+		}
+	})
+	t.Run("a record that just fits is taken", func(t *testing.T) {
+		t.Parallel()
+		table, _ := newTable(t)
+		s := on(t, table, atEpoch, newLine())
+		mustHold(t, s, mustPut(t, s, filled(t, MaxRecordBytes), 0))
+		if _, err := s.Put(t.Context(), filled(t, MaxRecordBytes+1), 1); !errors.Is(err, broker.ErrTooLarge) {
+			t.Errorf("Put of one byte more: %v; want ErrTooLarge", err)
+		}
+	})
+	t.Run("the size is DynamoDB's, or a few bytes more", func(t *testing.T) {
+		t.Parallel()
+		table, _ := newTable(t)
+		for name, r := range format1Fixtures() {
+			it, err := encode(r, []byte("0123456789abcdef"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(it, attrDueShard) // so that the index costs nothing
+			told := sizeOf(t, table, it)
+			if n := it.size(); n < told || n > told+20 {
+				t.Errorf("%s: %d bytes; the stand-in says %d", name, n, told)
+			}
+		}
+	})
+}
+
+// filled is a record whose item has the size.
+func filled(t *testing.T, size int) broker.Record {
+	t.Helper()
+	r := claimed(keyOf("i"))
+	r.Revision, r.Parameters = 1, []byte("x")
+	it, err := encode(r, noise(1, 16))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Parameters = noise(1, size-it.size()+1)
+	return r
+}
+
+// sizeOf asks the stand-in, which tells kilobytes: the item is made longer, byte by
+// byte, until it costs one unit more.
+func sizeOf(t *testing.T, table string, it item) int {
+	t.Helper()
+	const filler = "z"
+	client := dynamodb.NewFromConfig(configFor(standIn.URL(t), nil))
+	longer := maps.Clone(it)
+	units := it.size()/1024 + 1
+	for n := units*1024 - it.size() - len(filler); n < 2048; n++ {
+		longer[filler] = raw(make([]byte, n))
+		out, err := client.PutItem(t.Context(), &dynamodb.PutItemInput{
+			TableName: aws.String(table), Item: longer, ReturnConsumedCapacity: types.ReturnConsumedCapacityTotal,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := aws.ToFloat64(out.ConsumedCapacity.CapacityUnits); told > float64(units) {
+			return units*1024 + 1 - n - len(filler)
+		}
+	}
+	t.Fatal("the stand-in does not charge for size")
+	return 0
 }
