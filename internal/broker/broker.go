@@ -153,16 +153,11 @@ func (b *Broker) elapsed(r Record) time.Duration {
 	return max(0, b.Now().Sub(r.Lifecycle.Operation.Started))
 }
 
-// paced is how long ago the pace of the record's operation began, and the operation.
-func (b *Broker) paced(r Record) (since, elapsed time.Duration) {
-	return max(0, b.Now().Sub(r.Lifecycle.PaceBegan())), b.elapsed(r)
-}
-
 // retryAfter is the number that the operation's driver waits by. Past the deadline its
 // end is due at any moment.
 func (b *Broker) retryAfter(r Record) int {
 	if !b.Now().Before(r.Lifecycle.Operation.Deadline) {
 		return lifecycle.Seconds(b.Pace.First)
 	}
-	return lifecycle.Seconds(b.bounded(r, b.Pace.WaitSince(b.paced(r))))
+	return lifecycle.Seconds(b.bounded(r, b.Pace.WaitOf(r.Lifecycle, b.Now())))
 }

@@ -68,11 +68,9 @@ func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause 
 
 func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := b.Now()
-	since, elapsed := b.paced(rec)
 	t := lifecycle.Tick{
 		Operation: operation, ReadAt: now, SettleAfter: b.SettleAfter, TombstoneTTL: b.TombstoneTTL, Pace: b.Pace,
-		Wait: b.bounded(rec, b.Pace.WaitSince(since, elapsed)), Turn: b.Pace.TurnSince(since, elapsed),
-		Driver: driver,
+		Wait: b.bounded(rec, b.Pace.WaitOf(rec.Lifecycle, now)), Driver: driver,
 	}
 	if b.OnlyProcess {
 		t.LivingDrivers = b.Process + "/"

@@ -21,10 +21,8 @@ type Tick struct {
 	SettleAfter time.Duration
 	// TombstoneTTL is how long a tombstone lives.
 	TombstoneTTL time.Duration
-	// Wait is the pause before the next tick, and Turn how many there were, at the
-	// pace of the operation.
+	// Wait is the pause before the next tick, at the pace of the operation.
 	Wait time.Duration
-	Turn int
 	// Pace is where Wait comes from.
 	Pace Pace
 	// LookupFailed says that Cloud Foundry did not tell what the tick had asked for: there is

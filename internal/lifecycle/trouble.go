@@ -57,7 +57,7 @@ func heardAgain(r Record, t Tick) Decision {
 	op.NoAnswer, op.Lease = "", Lease{}
 	resumed := resume(op, t.Pace, t.Now, t.Wait)
 	if resumed {
-		t.Wait, t.Turn = t.Pace.Wait(0), 0
+		t.Wait = t.Pace.Wait(0)
 	}
 	d := judge(r, t)
 	if d.Effect.Do == Wait || d.Effect.Do == Unbind {
@@ -83,8 +83,8 @@ func resume(op *Operation, p Pace, now time.Time, wait time.Duration) bool {
 
 const resumeAfter = time.Minute
 
-// PaceBegan returns when the pace of the record's operation began, or began anew.
-func (r Record) PaceBegan() time.Time {
+// paceBegan returns when the pace of the record's operation began, or began anew.
+func (r Record) paceBegan() time.Time {
 	if r.Operation.PaceResets > 0 {
 		return r.Operation.PaceResetAt
 	}

@@ -32,10 +32,10 @@ func drive(t *testing.T, r lc.Record, sees func(*lc.Tick)) *driven {
 // step does one tick with the call that it leads to, and lets its wait pass.
 func (d *driven) step() lc.Decision {
 	d.t.Helper()
-	p, elapsed := defaultPace(), d.now.Sub(d.r.Operation.Started)
+	p := defaultPace()
 	tick := bare()
 	tick.ReadAt, tick.Now, tick.LeaseUntil, tick.Pace = d.now, d.now, d.now.Add(callTime), p
-	tick.Wait = p.WaitSince(d.now.Sub(d.r.PaceBegan()), elapsed)
+	tick.Wait = p.WaitOf(d.r, d.now)
 	d.sees(&tick)
 	decision, err := lc.Next(d.r, tick)
 	if err != nil {
@@ -303,8 +303,8 @@ func TestAnOutageIsSaidAndForgotten(t *testing.T) {
 			if diff := cmp.Diff([]time.Duration{2 * time.Second, 2 * time.Second, 3200 * time.Millisecond, 5120 * time.Millisecond}, waits); diff != "" {
 				t.Errorf("waits after it was back (-want +got):\n%s", diff)
 			}
-			if d.writes != 2 || !d.r.PaceBegan().Equal(began) {
-				t.Errorf("%d writes, pace since %s", d.writes, d.r.PaceBegan())
+			if d.writes != 2 || !d.r.Operation.PaceResetAt.Equal(began) {
+				t.Errorf("%d writes, pace since %s", d.writes, d.r.Operation.PaceResetAt)
 			}
 			d.says("Cloud Foundry is deleting the service instance.")
 		})

@@ -1,17 +1,21 @@
 package lifecycle
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// tries is how often a PATCH whose answers stay unknown is sent.
-const tries = 3
+const (
+	// tries is how often a PATCH whose answers stay unknown is sent.
+	tries = 3
+	// quietAfter is how long a row may be in progress without having been written before its
+	// job is asked, too. While Cloud Foundry asks the backing broker it writes the row each
+	// time, once a minute unless it is set otherwise (docs/cf-contract.md 0, fact 7).
+	quietAfter = 2 * time.Minute
+)
 
 // tickUpdate drives an update by the instance's GUID, in the order of protocol.md 5.
 func tickUpdate(r Record, t Tick) Decision {
-	if t.Look == nil && jobsTurn(t) {
-		if d, asked := jobFirst(r, t); asked {
-			return d
-		}
-	}
 	if t.Look == nil {
 		return need(r, Effect{Do: FindByGUID, GUID: r.CFGUID})
 	}
@@ -24,10 +28,7 @@ func tickUpdate(r Record, t Tick) Decision {
 	if row.Update == op.ID {
 		return succeed(r, t, r.CFGUID)
 	}
-	if op.Job != "" && t.Job == nil {
-		if busy(row) {
-			return wait(r, t) // the job is asked in a turn of its own
-		}
+	if op.Job != "" && t.Job == nil && (!busy(row) || row.Age > quietAfter) {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
 	switch {
@@ -37,6 +38,8 @@ func tickUpdate(r Record, t Tick) Decision {
 		return failSettled(r, t, firstOf(t.Job.Description, row.Last.Description), t.Job.Code)
 	case op.FinalRefusal != "" && !busy(row): // and a refusal never does
 		return failSettled(r, t, op.FinalRefusal, op.Code).judged(Finished{UpdateNotRepeatable: true, InstanceUnusable: op.InstanceMissing})
+	case busy(row) && t.Job != nil:
+		return waitTwice(r, t)
 	case busy(row):
 		return wait(r, t)
 	case foreignCall(r, t): // safeguard: next update waits for foreign open calls
@@ -45,11 +48,15 @@ func tickUpdate(r Record, t Tick) Decision {
 	return patchAgain(r, t, row)
 }
 
-// jobsTurn lets every third tick ask the job instead of the row: a row may stay in
-// progress for ever under a job that failed, and a tick that changes nothing shall
-// cost one call. The third, not the second: ticks may take as long as their waits. Not
-// the first ones: most updates have ended by then, which the row says alone.
-func jobsTurn(t Tick) bool { return t.Turn > 3 && t.Turn%3 == 2 }
+// waitTwice waits for twice as long, after a tick that asked for the row and for the job:
+// waiting costs one call a wait, however long the row stays in progress.
+func waitTwice(r Record, t Tick) Decision {
+	left := r.Operation.Deadline.Sub(t.Now)
+	t.Wait = min(2*t.Wait, LongestWait, max(t.Wait, left))
+	d := wait(r, t)
+	d.Wait = t.Wait
+	return d
+}
 
 func busy(row Row) bool { return row.Last.State == LastInProgress || row.Last.State == LastInitial }
 

@@ -1,7 +1,9 @@
 package lifecycle_test
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -10,6 +12,8 @@ import (
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	idle, busy, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Update, lc.LastInProgress), mine(lc.Update, lc.LastFailed)
+	quiet := busy
+	quiet.Age = 3 * time.Minute
 	marked := mine(lc.Update, lc.LastSucceeded)
 	marked.Update = "mine"
 	elsewhere := mine(lc.Update, lc.LastSucceeded)
@@ -34,19 +38,17 @@ func TestUpdate(t *testing.T) {
 		"mark of another is not mine":              {as, seen(elsewhere), patch},
 		"accepted asks its job":                    {accepted, seen(failed), asksJob(u)},
 		"a row in progress speaks for its job":     {accepted, seen(busy), waits(u)},
-		"every third tick asks the job first":      {accepted, inTurn(5, bare()), asksJob(u)},
-		"while that runs the row is not looked at": {accepted, withJob(inTurn(5, bare()), inState(lc.JobProcessing)), waits(u)},
-		"once that has failed it is":               {accepted, withJob(inTurn(5, bare()), inState(lc.JobFailed)), does(u, lc.FindByGUID, "guid")},
-		"the tick after it looks at the row":       {accepted, inTurn(6, bare()), does(u, lc.FindByGUID, "guid")},
-		"an early tick looks at the row":           {accepted, inTurn(2, bare()), does(u, lc.FindByGUID, "guid")},
-		"without a job there is none to ask":       {as, inTurn(5, bare()), does(u, lc.FindByGUID, "guid")},
+		"but not when it is written no more":       {accepted, seen(quiet), asksJob(u)},
+		"a job that runs is waited for":            {accepted, withJob(seen(quiet), inState(lc.JobPolling)), waits(u)},
+		"one that failed under such a row fails":   {accepted, withJob(seen(quiet), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
+		"without a job there is none to ask":       {as, seen(quiet), waits(u)},
 		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
 		"own job failed, another PATCH at work":    {both(accepted, calls(2, 1)), withJob(seen(busy), inState(lc.JobFailed)), waits(u)},
 		"own job failed and nothing at work":       {both(accepted, calls(2, 1)), withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"refused for good, another PATCH at work":  {both(refused, calls(2, 1)), seen(busy), waits(u)},
-		"deadline looks once more":                 {both(accepted, overdue), inTurn(5, bare()), does(u, lc.FindByGUID, "guid")},
+		"deadline looks once more":                 {both(accepted, overdue), bare(), does(u, lc.FindByGUID, "guid")},
 		"deadline ends it":                         {overdue, seen(idle), ends(lc.UpdateFailed)},
 		"deadline sees its mark":                   {overdue, seen(marked), ends(lc.Ready)},
 		"deadline waits for the PATCH at work":     {overdue, seen(busy), waits(u)},
@@ -83,7 +85,30 @@ func TestUpdateKeepsTheGUID(t *testing.T) {
 	}
 }
 
-func inTurn(n int, t lc.Tick) lc.Tick {
-	t.Turn = n
-	return t
+// TestUpdateAsksTwiceAndWaitsTwice: however long a row stays in progress, waiting costs one
+// call to Cloud Foundry for each wait, and the driver is back at the deadline.
+func TestUpdateAsksTwiceAndWaitsTwice(t *testing.T) {
+	t.Parallel()
+	stuck := mine(lc.Update, lc.LastInProgress)
+	stuck.Age = time.Hour
+	for name, test := range map[string]struct {
+		wait, left, want time.Duration
+	}{
+		"twice":                   {time.Minute, week, 2 * time.Minute},
+		"not beyond the longest":  {40 * time.Minute, week, lc.LongestWait},
+		"not beyond the deadline": {time.Minute, 90 * time.Second, 90 * time.Second},
+		"past the deadline":       {time.Minute, -time.Second, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := stored(lc.Instance, lc.Updating)
+			accepted(&r)
+			tick := withJob(seen(stuck), inState(lc.JobPolling))
+			r.Operation.Deadline, tick.Wait = tick.Now.Add(test.left), test.wait
+			d, err := lc.Next(r, tick)
+			if wait := cmp.Or(d.Wait, tick.Wait); err != nil || d.Effect.Do != lc.Wait || wait != test.want {
+				t.Errorf("%s for %s, %v, want %s", d.Effect.Do, wait, err, test.want)
+			}
+		})
+	}
 }

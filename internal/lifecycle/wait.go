@@ -17,63 +17,49 @@ const (
 	LongestWait = time.Hour
 )
 
-// Wait returns how long to wait when the operation has run for elapsed: First twice,
-// then 1.6 times as long each time up to Max, and five times Max after an hour, but never
-// more than LongestWait. It depends on the time alone, so that a poll can name the same
-// number as the driver without a write in between.
-func (p Pace) Wait(elapsed time.Duration) time.Duration { return p.WaitSince(elapsed, elapsed) }
+// Wait returns how long to wait when an operation has run for elapsed: First twice, then
+// 1.6 times as long each time up to Max, and five times Max after an hour, but never more
+// than LongestWait. It depends on the time alone, so that a poll can name the same number
+// as the driver without a write in between.
+func (p Pace) Wait(elapsed time.Duration) time.Duration { return p.waitSince(elapsed, elapsed) }
 
-// Turn counts the waits that an operation which has run for elapsed has behind it, at
-// this pace and with ticks that take no time.
-func (p Pace) Turn(elapsed time.Duration) int { return p.TurnSince(elapsed, elapsed) }
-
-// WaitSince is Wait of an operation whose pace began anew since ago. It grows from First
-// as at the beginning; once the operation is an hour old it grows up to five times Max.
-func (p Pace) WaitSince(since, elapsed time.Duration) time.Duration {
-	if since >= slowAfter {
-		return p.slow()
-	}
-	wait, _ := p.walk(since, elapsed)
-	return wait
+// WaitOf returns how long the driver of the record's operation waits now. Where the pace
+// began anew it grows from First as at the beginning, up to what is the longest at the
+// age of the operation.
+func (p Pace) WaitOf(r Record, now time.Time) time.Duration {
+	return p.waitSince(max(0, now.Sub(r.paceBegan())), max(0, now.Sub(r.Operation.Started)))
 }
 
-// TurnSince counts the waits since the pace began anew.
-func (p Pace) TurnSince(since, elapsed time.Duration) int {
-	_, turn := p.walk(since, elapsed)
-	return turn
-}
-
-func (p Pace) slow() time.Duration { return min(slowFactor*p.Max, LongestWait) }
-
-// walk goes through the waits since the pace began, up to the one that runs now.
-func (p Pace) walk(since, elapsed time.Duration) (time.Duration, int) {
-	most, slow := min(p.Max, LongestWait), p.slow()
-	wait, passed, turn := min(max(p.First, time.Millisecond), most), time.Duration(0), 0
-	if most <= 0 {
-		return 0, 0
+// waitSince walks through the waits of a pace that began since ago, up to the one that
+// runs now. The operation has run for elapsed.
+func (p Pace) waitSince(since, elapsed time.Duration) time.Duration {
+	longest, slow := min(p.Max, LongestWait), min(slowFactor*p.Max, LongestWait)
+	wait, passed := min(max(p.First, time.Millisecond), longest), time.Duration(0)
+	if since >= slowAfter || longest <= 0 {
+		return max(0, slow)
 	}
-	for passed < slowAfter {
-		left := min(slowAfter-passed, max(0, slowAfter-(elapsed-since)-passed))
-		now := min(wait, slow)
-		if left > 0 {
-			now = min(wait, most)
+	for n := 1; ; n++ {
+		young := slowAfter - (elapsed - since) - passed // for so long no wait is longer than Max
+		step := min(wait, slow)
+		if young > 0 {
+			step = min(wait, longest)
 		}
-		if now == most && left > 0 { // the same wait until the operation is an hour old
-			if n := int((min(since, passed+left) - passed) / now); n > 0 {
-				passed, turn = passed+time.Duration(n)*now, turn+n
-				wait = slow
-				continue
+		switch {
+		case young <= 0 && step == slow:
+			return slow
+		case young >= longest && step == longest: // all the waits of this length at once
+			if step = young / longest * longest; since < passed+step {
+				return longest
 			}
+			wait = slow
+		case since < passed+step:
+			return step
 		}
-		if since < passed+now {
-			return now, turn
-		}
-		passed += now
-		if turn++; turn > 1 {
+		passed += step
+		if n > 1 {
 			wait = min(time.Duration(float64(wait)*growth), slow)
 		}
 	}
-	return slow, turn + int((since-passed)/slow)
 }
 
 // pause is how long the n-th refusal in a row of one call keeps it from being sent

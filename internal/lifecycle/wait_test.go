@@ -108,23 +108,3 @@ func TestAWeekOfPolling(t *testing.T) {
 		t.Errorf("only %d turns: a platform would wait too long", turns)
 	}
 }
-
-// TestTurnCountsWaits: a driver that ticks after each wait is one turn further every
-// time, give or take one at the border of the first hour.
-func TestTurnCountsWaits(t *testing.T) {
-	t.Parallel()
-	for _, p := range []lc.Pace{{First: 2 * time.Second, Max: time.Minute}, {First: time.Second, Max: time.Second}, {First: 20 * time.Millisecond, Max: 100 * time.Millisecond}} {
-		last := -1
-		for elapsed := time.Duration(0); elapsed < 3*time.Hour; elapsed += p.Wait(elapsed) {
-			turn := p.Turn(elapsed)
-			border := elapsed >= time.Hour && elapsed <= time.Hour+5*p.Max
-			if step := turn - last; step != 1 && !(border && step >= 0 && step <= 2) {
-				t.Fatalf("pace %+v: turn %d at %s, after turn %d", p, turn, elapsed, last)
-			}
-			last = turn
-		}
-	}
-	if n := (lc.Pace{First: 2 * time.Second, Max: 2 * time.Hour}).Turn(90 * time.Minute); n < 10 || n > 20 {
-		t.Errorf("turn %d at a pace whose waits outgrow an hour", n)
-	}
-}
