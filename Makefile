@@ -3,7 +3,7 @@
 
 GO ?= go
 
-# What the fast targets look at, so that one room can be checked alone:
+# What the fast targets look at, so that one package can be checked alone:
 #   make lint PKGS=./internal/canon/...
 PKGS ?= ./...
 
