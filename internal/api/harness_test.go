@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -188,3 +190,136 @@ const (
 	goodInstance = `{"service_id":"s","plan_id":"p","organization_guid":"o","space_guid":"sp"}`
 	goodBinding  = `{"service_id":"s","plan_id":"p"}`
 )
+
+// A real server treats some methods and answers in its own way.
+func TestOverARealConnection(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(newBench(t).handler)
+	defer server.Close()
+	for _, test := range []struct {
+		method, target, body string
+		status               int
+		text                 string
+	}{
+		{"HEAD", "/v2/catalog", "", 405, ""},
+		{"GET", "/v2/catalog", "", 200, `{"services":[]}`},
+		{"PUT", "/v2/service_instances/a%2Fb?accepts_incomplete=true", goodInstance, 202, `{"operation":"create-1"}`},
+		{"PUT", "/v2//service_instances/x", goodInstance, 404, "description"},
+		{"PUT", instanceURL, strings.Repeat(" ", 2<<20), 413, "1048576 bytes"},
+		{"GET", "/healthz", "", 200, `{"status":"ok"}`},
+	} {
+		t.Run(test.method+" "+test.target, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), test.method, server.URL+test.target, strings.NewReader(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.SetBasicAuth("a", "pa")
+			request.Header.Set("X-Broker-API-Version", "2.14")
+			request.Header.Set("X-Broker-API-Request-Identity", "a, b")
+			response, err := server.Client().Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			text, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != test.status || !strings.Contains(string(text), test.text) {
+				t.Errorf("%d %s, want %d with %s", response.StatusCode, text, test.status, test.text)
+			}
+			if got := response.Header.Get("X-Broker-API-Request-Identity"); got != "a, b" {
+				t.Errorf("request identity = %q", got)
+			}
+		})
+	}
+}
+
+// The border's own share of a request: checks, decoding, encoding, the log line.
+func BenchmarkHandler(b *testing.B) {
+	handler := newBench(b, func(o *Options) { o.Logger = slog.New(slog.DiscardHandler) }).handler
+	for _, bench := range []struct{ name, method, target, body string }{
+		{"provision", http.MethodPut, instanceURL + asynchronous, goodInstance},
+		{"poll", http.MethodGet, instanceURL + "/last_operation?operation=create-1", ""},
+		{"catalog", http.MethodGet, "/v2/catalog", ""},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r := httptest.NewRequest(bench.method, bench.target, strings.NewReader(bench.body))
+				r.SetBasicAuth("a", "pa")
+				r.Header.Set("X-Broker-API-Version", "2.17")
+				w := httptest.NewRecorder()
+				if handler.ServeHTTP(w, r); w.Code >= 400 {
+					b.Fatal(w.Code)
+				}
+			}
+		})
+	}
+}
+
+// FuzzHandler sends anything: no panic gets out or is logged, every refusal is an OSB error, and the request identity
+// comes back.
+func FuzzHandler(f *testing.F) {
+	for _, seed := range []struct{ method, target, version, password, identity, body string }{
+		{"GET", "/v2/catalog", "2.17", "pa", "r", ""},
+		{"PUT", instanceURL + asynchronous, "2.13", "pa", "r\r\nx: y", goodInstance},
+		{"PATCH", instanceURL, "2.17", "pa", "", `{"service_id":"s","parameters":{"a":1,"a":2}}`},
+		{"PUT", bindingURL, "2.17", "pa", "r", `{"service_id":"s","plan_id":"p","bind_resource":{"app_guid":null}}`},
+		{"DELETE", "/v2/service_instances/%2e%2e/service_bindings/%ff?service_id=%zz", "2", "pa", "r", "{"},
+		{"GET", instanceURL + "/last_operation?operation=a;b", "3.0", "pb", "r", ""},
+		{"OPTIONS", "//v2/../healthz", "", "", "r", ""},
+		{"GET", "/metrics", "2.17", "pa", "r", ""},
+	} {
+		f.Add(seed.method, seed.target, seed.version, seed.password, seed.identity, seed.body)
+	}
+	b := newBench(f, func(o *Options) { o.RequestBytes, o.ParametersBytes = 4096, 512 })
+	f.Fuzz(func(t *testing.T, method, target, version, password, identity, body string) {
+		location, err := url.ParseRequestURI(target)
+		if err != nil {
+			t.Skip("net/http refuses this request line itself")
+		}
+		b.log.Reset()
+		r := &http.Request{Method: method, URL: location, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: -1}
+		r.SetBasicAuth("a", password)
+		r.Header.Set("X-Broker-API-Version", version)
+		r.Header.Set("X-Broker-API-Request-Identity", identity)
+		w := httptest.NewRecorder()
+		b.handler.ServeHTTP(w, r)
+		judge(t, w, identity)
+		if strings.Contains(b.log.String(), `"stack"`) {
+			t.Errorf("something panicked: %s", b.log)
+		}
+	})
+}
+
+// judge checks what holds for every answer.
+func judge(t *testing.T, w *httptest.ResponseRecorder, identity string) {
+	t.Helper()
+	got := w.Header().Get("X-Broker-API-Request-Identity")
+	if strings.ContainsAny(got, "\r\n\x00") || len(got) > maxEcho {
+		t.Errorf("the identity %q is not fit for a header", got)
+	}
+	if plain := strings.Trim(identity, " \t"); printable(plain) && len(plain) <= maxEcho && got != plain {
+		t.Errorf("identity = %q, want %q", got, plain)
+	}
+	var body struct{ Description string }
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || !strings.HasPrefix(w.Body.String(), "{") {
+		t.Fatalf("%d with the body %q: %v", w.Code, w.Body, err)
+	}
+	if w.Code >= 400 && w.Code != http.StatusGone && body.Description == "" {
+		t.Errorf("%d without a description: %s", w.Code, w.Body)
+	}
+	if w.Code >= 500 {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+}
+
+func printable(text string) bool {
+	for _, c := range []byte(text) {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
