@@ -3,7 +3,7 @@ package acceptance
 import "testing"
 
 // TestConformanceParameters: parameters are held against the plan's schema before
-// anything is stored. How schemas are read is tested in internal/catalog.
+// anything is stored. How schemas are read is tested in internal/schema.
 func TestConformanceParameters(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/schema"
 )
 
 // OSB: ids and names are unique (CAT-10, CAT-11, CAT-24, CAT-25), every offering
@@ -96,7 +97,7 @@ func TestClashes(t *testing.T) {
 		},
 		"report a schema that is too long": {
 			offerings: []broker.MarketOffering{offering("a", broker.MarketPlan{
-				GUID: "g", CatalogID: "i", Name: "n", BindSchema: json.RawMessage(`{"$schema":"` + strings.Repeat("x", maxSchema) + `"}`),
+				GUID: "g", CatalogID: "i", Name: "n", BindSchema: json.RawMessage(`{"$schema":"` + strings.Repeat("x", schema.MaxBytes) + `"}`),
 			})},
 			want:    "a:n",
 			leftOut: []string{`the bind schema of plan "n" (g) of offering "a": it is longer than 65536 bytes`},

@@ -18,6 +18,19 @@ var errDown = errors.New("cloud foundry does not answer")
 
 var startOfTime = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
+const (
+	draft4 = `"$schema":"http://json-schema.org/draft-04/schema#"`
+	draft7 = `"$schema":"http://json-schema.org/draft-07/schema#"`
+)
+
+// said is the text of an error, "" for nil.
+func said(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // shop is a marketplace with one offering and one plan, both named after name.
 func shop(name string) broker.Marketplace {
 	return broker.Marketplace{Offerings: []broker.MarketOffering{offering(name, plan(name+"-small"))}}

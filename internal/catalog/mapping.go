@@ -9,10 +9,8 @@ import (
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/osb"
+	"github.com/ferry-broker/ferry/internal/schema"
 )
-
-// maxSchema is OSB's limit for one schema in bytes ("Input Parameters Schema Object").
-const maxSchema = 64 * 1024
 
 // offeringOf translates an offering without its plans.
 func offeringOf(o broker.MarketOffering, id string) osb.ServiceOffering {
@@ -37,11 +35,11 @@ var semanticVersion = regexp.MustCompile(`^(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}` +
 	`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
 // unpublishable says why a schema may not be in a catalog, or "".
-func unpublishable(schema json.RawMessage) string {
+func unpublishable(text json.RawMessage) string {
 	switch {
-	case len(schema) > maxSchema:
-		return fmt.Sprintf("it is longer than %d bytes", maxSchema)
-	case reachesOutside(schema):
+	case len(text) > schema.MaxBytes:
+		return fmt.Sprintf("it is longer than %d bytes", schema.MaxBytes)
+	case schema.RefersOutside(text):
 		return "it refers to something outside itself"
 	}
 	return ""
@@ -116,9 +114,9 @@ func schemas(p broker.MarketPlan) *osb.Schemas {
 	return &all
 }
 
-func input(schema json.RawMessage) *osb.InputParameters {
-	if len(schema) == 0 {
+func input(text json.RawMessage) *osb.InputParameters {
+	if len(text) == 0 {
 		return nil
 	}
-	return &osb.InputParameters{Parameters: schema}
+	return &osb.InputParameters{Parameters: text}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/schema"
 )
 
 // OSB "Service Offering Object": CAT-10 to CAT-22.
@@ -135,7 +136,7 @@ func TestPlanMapping(t *testing.T) {
 		},
 		"leaves out a schema over 64 kB": {
 			change: func(p *broker.MarketPlan) {
-				p.CreateSchema = json.RawMessage(`{` + draft + `,"title":"` + strings.Repeat("x", maxSchema) + `"}`)
+				p.CreateSchema = json.RawMessage(`{` + draft + `,"title":"` + strings.Repeat("x", schema.MaxBytes) + `"}`)
 			},
 			want: head + flags + `}`,
 		},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/schema"
 )
 
 // What a backing broker gets wrong and OSB forbids is not handed on.
@@ -37,11 +38,11 @@ func TestCatalogLeavesOut(t *testing.T) {
 			}, schemaPath, ""},
 		"LIM-08_a_schema_over_64_kB": {
 			func(p *broker.MarketPlan) {
-				p.CreateSchema = json.RawMessage(`{` + draft4 + `,"title":"` + strings.Repeat("x", maxSchema) + `"}`)
+				p.CreateSchema = json.RawMessage(`{` + draft4 + `,"title":"` + strings.Repeat("x", schema.MaxBytes) + `"}`)
 			}, schemaPath, "it is longer than 65536 bytes"},
 		"LIM-08_but_not_one_of_64_kB": {
 			func(p *broker.MarketPlan) {
-				p.CreateSchema = json.RawMessage(`{` + draft4 + `,"title":"` + strings.Repeat("x", maxSchema-len(draft4)-len(`{,"title":""}`)) + `"}`)
+				p.CreateSchema = json.RawMessage(`{` + draft4 + `,"title":"` + strings.Repeat("x", schema.MaxBytes-len(draft4)-len(`{,"title":""}`)) + `"}`)
 			}, schemaPath, ""},
 		"MI-02_a_version_that_is_not_semantic": {
 			func(p *broker.MarketPlan) { p.MaintenanceVersion = "2.1" }, "maintenance_info", "its version is no semantic version"},

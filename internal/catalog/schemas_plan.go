@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/schema"
 )
 
 // planSchema is one parameter schema of one plan. It is compiled when it is first
@@ -18,7 +19,7 @@ type planSchema struct {
 	text           json.RawMessage
 
 	compiling sync.Once
-	rules     *rules // nil when the text is of no use
+	compiled  *schema.Schema // nil when the text is of no use
 	skipping  sync.Once
 }
 
@@ -32,15 +33,15 @@ func (p *planSchema) sameAs(other *planSchema) bool {
 func (p *planSchema) check(log *slog.Logger, parameters json.RawMessage) error {
 	p.compiling.Do(func() {
 		var err error
-		if p.rules, err = compile(p.text); err != nil {
+		if p.compiled, err = schema.Compile(p.text); err != nil {
 			p.warn(log, "a parameter schema is of no use, parameters are not checked against it", err)
 		}
 	})
-	if p.rules == nil {
+	if p.compiled == nil {
 		return nil
 	}
-	err := p.rules.check(parameters)
-	var tooMuch *tooMuchWork
+	err := p.compiled.Check(parameters)
+	var tooMuch *schema.TooMuchWork
 	if errors.As(err, &tooMuch) {
 		p.skipping.Do(func() {
 			p.warn(log, "parameters were not checked against their schema; this is said once for a schema", err)

@@ -33,9 +33,9 @@ func encode(m broker.Marketplace) ([]byte, error) {
 
 func tidy(p broker.MarketPlan) broker.MarketPlan {
 	p.Metadata = object(p.Metadata)
-	p.CreateSchema = schema(p.CreateSchema)
-	p.UpdateSchema = schema(p.UpdateSchema)
-	p.BindSchema = schema(p.BindSchema)
+	p.CreateSchema = withDraft(p.CreateSchema)
+	p.UpdateSchema = withDraft(p.UpdateSchema)
+	p.BindSchema = withDraft(p.BindSchema)
 	p.Costs = valid(p.Costs, '[')
 	return p
 }
@@ -49,10 +49,10 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// schema is object with a $schema, which OSB demands ("Input Parameters Schema
+// withDraft is object with a $schema, which OSB demands ("Input Parameters Schema
 // Object") and a Cloud Foundry need not: one without is taken for draft-04, the
 // version that every platform knows.
-func schema(raw json.RawMessage) json.RawMessage {
+func withDraft(raw json.RawMessage) json.RawMessage {
 	raw = object(raw)
 	var head struct {
 		Schema json.RawMessage `json:"$schema"`

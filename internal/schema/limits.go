@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"encoding/json"
@@ -10,7 +10,10 @@ import (
 	"strings"
 )
 
-// The limits of a schema. Together with maxSchema, its length, they bound what
+// MaxBytes is OSB's limit for one schema in bytes ("Input Parameters Schema Object").
+const MaxBytes = 64 * 1024
+
+// The limits of a schema. Together with MaxBytes, its length, they bound what
 // compiling it takes. Published schemas stay far below them.
 const (
 	// maxSchemaValues is how many values (objects, arrays, texts, numbers, words)

@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"strings"
@@ -16,9 +16,9 @@ const (
 )
 
 // rulesOf compiles a schema that is usable.
-func rulesOf(t testing.TB, schema string) *rules {
+func rulesOf(t testing.TB, schema string) *Schema {
 	t.Helper()
-	r, err := compile([]byte(schema))
+	r, err := Compile([]byte(schema))
 	if err != nil {
 		t.Fatalf("the schema cannot be used: %v", err)
 	}
@@ -47,12 +47,12 @@ func checkRuled(t *testing.T, cases map[string]ruled) {
 			t.Parallel()
 			r := rulesOf(t, c.schema)
 			for _, good := range c.good {
-				if err := r.check([]byte(good)); err != nil {
+				if err := r.Check([]byte(good)); err != nil {
 					t.Errorf("%s: %v", good, err)
 				}
 			}
 			for bad, want := range c.bad {
-				got := strings.ReplaceAll(strings.TrimPrefix(said(r.check([]byte(bad))), "parameters: "), " of the plan's schema)", ")")
+				got := strings.ReplaceAll(strings.TrimPrefix(said(r.Check([]byte(bad))), "parameters: "), " of the plan's schema)", ")")
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", bad, diff)
 				}

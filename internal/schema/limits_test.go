@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func TestSchemasThatCannotBeUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := compile([]byte(tt.schema))
+			r, err := Compile([]byte(tt.schema))
 			if err == nil || r != nil || !strings.Contains(err.Error(), tt.why) || len(err.Error()) > 500 {
 				t.Errorf("rules %v, error %v, want %q", r, err, tt.why)
 			}
@@ -71,7 +71,7 @@ func TestLargestSchemasCompileInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if len(schema) > maxSchema {
+			if len(schema) > MaxBytes {
 				t.Fatalf("%d bytes are too long for a schema", len(schema))
 			}
 			if r := rulesOf(t, schema); len(r.facts) == 0 {
@@ -127,9 +127,9 @@ func TestChecksAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := rulesOf(t, tt.schema)
-			var tooMuch *tooMuchWork
-			if err := r.check([]byte(tt.parameters)); !errors.As(err, &tooMuch) {
-				t.Errorf("error %.200v, want tooMuchWork", err)
+			var tooMuch *TooMuchWork
+			if err := r.Check([]byte(tt.parameters)); !errors.As(err, &tooMuch) {
+				t.Errorf("error %.200v, want TooMuchWork", err)
 			}
 		})
 	}
@@ -139,10 +139,10 @@ func TestChecksAreBounded(t *testing.T) {
 func TestLargeParametersOfAnOrdinarySchemaAreChecked(t *testing.T) {
 	t.Parallel()
 	r := rulesOf(t, `{`+draft4+`,"type":"object","additionalProperties":{"type":"array","items":{"type":["array","object"],"maxItems":0}}}`)
-	if err := r.check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `}`)); err != nil {
+	if err := r.Check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `}`)); err != nil {
 		t.Error(err)
 	}
-	if err := r.check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `,"z":[7]}`)); !strings.Contains(said(err), `at "/z/0": must be of type array or object, not number`) {
+	if err := r.Check([]byte(`{` + inMany(9000, `"m%d":[[],{}]`) + `,"z":[7]}`)); !strings.Contains(said(err), `at "/z/0": must be of type array or object, not number`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -155,15 +155,15 @@ func TestNumbersBeyondTheLimitAreRefused(t *testing.T) {
 		`{"size":` + strings.Repeat("1", maxDigits+1) + `}`, `{"size":1.` + strings.Repeat("0", maxDigits) + `}`,
 	} {
 		const want = `parameters: at "/size": the number must have at most 400 digits, and an exponent within ±400`
-		if got := said(r.check([]byte(parameters))); got != want {
+		if got := said(r.Check([]byte(parameters))); got != want {
 			t.Errorf("%.40s: %q", parameters, got)
 		}
 	}
 	const want = `parameters: at "/l/1/x": the number must`
-	if got := said(r.check([]byte(`{"l":[1,{"a":1,"x":1e500}],"z":1e999}`))); !strings.HasPrefix(got, want) {
+	if got := said(r.Check([]byte(`{"l":[1,{"a":1,"x":1e500}],"z":1e999}`))); !strings.HasPrefix(got, want) {
 		t.Errorf("%q", got)
 	}
-	if err := r.check([]byte(`{"size":10e-1,"l":[1e400,1e-400,` + strings.Repeat("1", maxDigits) + `]}`)); err != nil {
+	if err := r.Check([]byte(`{"size":10e-1,"l":[1e400,1e-400,` + strings.Repeat("1", maxDigits) + `]}`)); err != nil {
 		t.Errorf("within the limit: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"encoding/json"
@@ -15,10 +15,11 @@ import (
 // kilobytes and an ordinary schema take some hundred steps.
 const maxWork = 200_000
 
-// tooMuchWork says that a check would go beyond maxWork.
-type tooMuchWork struct{}
+// TooMuchWork is the error of a check that would go beyond maxWork.
+type TooMuchWork struct{}
 
-func (*tooMuchWork) Error() string {
+// Error says so.
+func (*TooMuchWork) Error() string {
 	return fmt.Sprintf("checking these parameters would take more than %d steps", maxWork)
 }
 
@@ -41,7 +42,7 @@ type rehearsal struct {
 }
 
 // work reports whether the check of v stays within maxWork.
-func (r *rules) work(v any) bool {
+func (r *Schema) work(v any) bool {
 	walk := rehearsal{facts: r.facts, copies: r.copies, left: maxWork}
 	walk.visit(r.root, v, 0, 0)
 	return walk.left >= 0

@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"bytes"
@@ -27,15 +27,15 @@ func FuzzParametersAgainstSchema(f *testing.F) {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
 	f.Fuzz(func(t *testing.T, schema, parameters []byte) {
-		if len(schema) > maxSchema || len(parameters) > 256<<10 {
+		if len(schema) > MaxBytes || len(parameters) > 256<<10 {
 			return
 		}
-		r, err := compile(schema)
+		r, err := Compile(schema)
 		if err != nil {
 			return
 		}
-		said1 := said(r.check(parameters))
-		if again := said(r.check(parameters)); again != said1 {
+		said1 := said(r.Check(parameters))
+		if again := said(r.Check(parameters)); again != said1 {
 			t.Fatalf("%q at first, then %q", said1, again)
 		}
 		v, err := decode(parameters)
@@ -48,7 +48,7 @@ func FuzzParametersAgainstSchema(f *testing.F) {
 		if err := e.Encode(v); err != nil {
 			t.Fatal(err)
 		}
-		if other := said(r.check(spread.Bytes())); other != said1 {
+		if other := said(r.Check(spread.Bytes())); other != said1 {
 			t.Fatalf("%q as written, %q as %s", said1, other, spread.Bytes())
 		}
 	})

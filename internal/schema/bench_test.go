@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ func BenchmarkCheckParameters(b *testing.B) {
 	strict := rulesOf(b, `{"additionalProperties":{"allOf":[`+inMany(18, `{"type":"number","maximum":%d}`)+`]}}`)
 	for _, bench := range []struct {
 		name       string
-		rules      *rules
+		rules      *Schema
 		parameters string
 	}{
 		{"ordinary and valid", ordinary, `{"size":5,"name":"db"}`},
@@ -26,7 +26,7 @@ func BenchmarkCheckParameters(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(bench.parameters)))
 			for b.Loop() {
-				_ = bench.rules.check([]byte(bench.parameters))
+				_ = bench.rules.Check([]byte(bench.parameters))
 			}
 		})
 	}
@@ -40,7 +40,7 @@ func BenchmarkCompileSchema(b *testing.B) {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := compile([]byte(bench.schema)); err != nil {
+				if _, err := Compile([]byte(bench.schema)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"encoding/json"
@@ -9,13 +9,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// check holds parameters against the rules. The error is one for users, or a
-// *tooMuchWork for what was not checked.
-func (r *rules) check(parameters []byte) (err error) {
+// Check holds parameters against the schema. The error is one for users, or a
+// *TooMuchWork for what was not checked.
+func (r *Schema) Check(parameters []byte) (err error) {
 	defer func() {
-		// As in compile: what the library stumbles over is not the user's fault.
+		// As in Compile: what the library stumbles over is not the user's fault.
 		if p := recover(); p != nil {
-			err = &tooMuchWork{}
+			err = &TooMuchWork{}
 		}
 	}()
 	v, err := decode(parameters)
@@ -27,7 +27,7 @@ func (r *rules) check(parameters []byte) (err error) {
 			pointer(place), maxDigits, maxDigits)
 	}
 	if !r.work(v) {
-		return &tooMuchWork{}
+		return &TooMuchWork{}
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(r.root.Validate(v), &invalid) {

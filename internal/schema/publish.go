@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"encoding/json"
@@ -9,10 +9,10 @@ import (
 // references collects what a schema refers to and what it calls itself.
 type references struct{ to, ids []string }
 
-// reachesOutside reports whether a schema has a reference to something that is not
+// RefersOutside reports whether a schema has a reference to something that is not
 // in it, which OSB forbids in a catalog ("Input Parameters Schema Object"); some
 // platforms refuse a whole catalog for it.
-func reachesOutside(schema json.RawMessage) bool {
+func RefersOutside(schema json.RawMessage) bool {
 	var doc any
 	if json.Unmarshal(schema, &doc) != nil {
 		return false

@@ -1,4 +1,4 @@
-package catalog
+package schema
 
 import (
 	"bytes"
@@ -25,21 +25,21 @@ type nowhere struct{}
 // Load always returns errElsewhere.
 func (nowhere) Load(string) (any, error) { return nil, errElsewhere }
 
-// rules is a schema that can be used. It never changes; any number of goroutines
+// Schema is a schema that can be used. It never changes; any number of goroutines
 // may check with it.
-type rules struct {
+type Schema struct {
 	root  *jsonschema.Schema
 	facts map[*jsonschema.Schema]*facts
 	// copies: some subschema has a rule for what no other has seen.
 	copies bool
 }
 
-// compile makes rules of a schema. The error says, for an operator, why it cannot
+// Compile makes a Schema of its text. The error says, for an operator, why it cannot
 // be used: it is no valid schema, it reaches outside itself, or it is beyond what
 // checkSchemaLimits allows. Those limits bound the time of this function: the
 // library compares every part of a schema with every other, which is some millions
 // of steps for maxSchemaValues parts: a third of a second at worst, once a schema.
-func compile(text []byte) (usable *rules, err error) {
+func Compile(text []byte) (usable *Schema, err error) {
 	defer func() {
 		// Behind us is a library that reads what strangers wrote. Its panic must not
 		// become a failure of requests.
@@ -70,7 +70,7 @@ func compile(text []byte) (usable *rules, err error) {
 	if err != nil {
 		return nil, err
 	}
-	usable = &rules{root: root, facts: all}
+	usable = &Schema{root: root, facts: all}
 	for s := range all {
 		usable.copies = usable.copies || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
 	}
