@@ -1,12 +1,18 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // Check holds parameters against the schema. The error is one for users, or a
@@ -56,4 +62,113 @@ func longNumber(v any, place []string) ([]string, bool) {
 		return place, !isShort(v)
 	}
 	return nil, false
+}
+
+const (
+	// maxFindings is how many violated rules one error names.
+	maxFindings = 5
+	// maxShown bounds a text in an error: a member's name, a value of the schema.
+	maxShown = 64
+	// maxTokens bounds the length of a place.
+	maxTokens = 12
+)
+
+// finding is one violated rule.
+type finding struct {
+	place    []string
+	rule     string
+	sentence string
+}
+
+func (f finding) compare(other finding) int {
+	return cmp.Or(slices.Compare(f.place, other.place),
+		strings.Compare(f.rule, other.rule), strings.Compare(f.sentence, other.sentence))
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("at %q: %s (rule %s of the plan's schema)", pointer(f.place), f.sentence, f.rule)
+}
+
+// findings keeps the first few by place, so that the same parameters get the same
+// error: the library finds in the order of Go's maps.
+type findings struct {
+	first []finding
+	more  bool
+}
+
+// findingsOf makes the error for users. The library's own texts are not used: they
+// quote values.
+func findingsOf(invalid *jsonschema.ValidationError) error {
+	var all findings
+	all.collect(invalid)
+	texts := make([]string, 0, maxFindings+1)
+	for _, f := range all.first {
+		texts = append(texts, f.String())
+	}
+	if all.more {
+		texts = append(texts, "and more")
+	}
+	return errors.New("parameters: " + strings.Join(texts, "; "))
+}
+
+// collect adds e, or what stands behind it where e only says that something does.
+// Of alternatives that all fail only that is said: why each fails would be a riddle.
+func (fs *findings) collect(e *jsonschema.ValidationError) {
+	switch e.ErrorKind.(type) {
+	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
+		for _, cause := range e.Causes {
+			fs.collect(cause)
+		}
+	default:
+		rule, sentence := explain(e)
+		fs.add(finding{place: e.InstanceLocation, rule: rule, sentence: sentence})
+	}
+}
+
+func (fs *findings) add(f finding) {
+	at, known := slices.BinarySearchFunc(fs.first, f, finding.compare)
+	if known {
+		return
+	}
+	if at == maxFindings {
+		fs.more = true
+		return
+	}
+	fs.first = slices.Insert(fs.first, at, f)
+	if len(fs.first) > maxFindings {
+		fs.first, fs.more = fs.first[:maxFindings], true
+	}
+}
+
+// pointer writes a place as RFC 6901 has it, shortened, because the names on the
+// way are the user's.
+func pointer(place []string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var b strings.Builder
+	for i, token := range place {
+		if i == maxTokens {
+			b.WriteString("/…")
+			break
+		}
+		b.WriteString("/" + cut(escape.Replace(token), maxShown))
+	}
+	return b.String()
+}
+
+// cut shortens s to at most n characters.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	runes := 0
+	for i := range s {
+		if runes++; runes == n {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func sortedNames(v map[string]any) []string {
+	return slices.Sorted(maps.Keys(v))
 }
