@@ -41,8 +41,7 @@ func (p *planSchema) check(log *slog.Logger, parameters json.RawMessage) error {
 		return nil
 	}
 	err := p.compiled.Check(parameters)
-	var tooMuch *schema.TooMuchWork
-	if errors.As(err, &tooMuch) {
+	if _, skipped := errors.AsType[*schema.NotChecked](err); skipped {
 		p.skipping.Do(func() {
 			p.warn(log, "parameters were not checked against their schema; this is said once for a schema", err)
 		})

@@ -15,13 +15,22 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Check holds parameters against the schema. The error is one for users, or a
-// *TooMuchWork for what was not checked.
+// NotChecked is the error of a check that was not made.
+type NotChecked struct{ Why string }
+
+// Error says why.
+func (e *NotChecked) Error() string { return e.Why }
+
+// Check holds parameters, JSON of any kind, against the schema. The error is one for users, or a *NotChecked. It takes
+// some tens of milliseconds and tens of megabytes at most, however the schema and the parameters are made.
+//
+// A text for users names up to five violated rules, each with the JSON pointer of its place. It holds no value of the
+// parameters, only names of their members, shortened.
 func (r *Schema) Check(parameters []byte) (err error) {
 	defer func() {
 		// As in Compile: what the library stumbles over is not the user's fault.
 		if p := recover(); p != nil {
-			err = &TooMuchWork{}
+			err = &NotChecked{"the check panicked"}
 		}
 	}()
 	v, err := decode(parameters)
@@ -32,8 +41,8 @@ func (r *Schema) Check(parameters []byte) (err error) {
 		return fmt.Errorf("parameters: at %q: the number must have at most %d digits, and an exponent within ±%d",
 			pointer(place), maxDigits, maxDigits)
 	}
-	if !r.work(v) {
-		return &TooMuchWork{}
+	if r.size.steps(v) > maxSteps {
+		return &NotChecked{fmt.Sprintf("checking these parameters would take more than %d steps", maxSteps)}
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(r.root.Validate(v), &invalid) {
@@ -42,8 +51,7 @@ func (r *Schema) Check(parameters []byte) (err error) {
 	return findingsOf(invalid)
 }
 
-// longNumber returns the place of a number beyond maxDigits, the first one in the
-// order of sorted names.
+// longNumber returns the place of a number beyond maxDigits, the first one in the order of sorted names.
 func longNumber(v any, place []string) ([]string, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -64,6 +72,10 @@ func longNumber(v any, place []string) ([]string, bool) {
 	return nil, false
 }
 
+func sortedNames(v map[string]any) []string {
+	return slices.Sorted(maps.Keys(v))
+}
+
 const (
 	// maxFindings is how many violated rules one error names.
 	maxFindings = 5
@@ -73,31 +85,7 @@ const (
 	maxTokens = 12
 )
 
-// finding is one violated rule.
-type finding struct {
-	place    []string
-	rule     string
-	sentence string
-}
-
-func (f finding) compare(other finding) int {
-	return cmp.Or(slices.Compare(f.place, other.place),
-		strings.Compare(f.rule, other.rule), strings.Compare(f.sentence, other.sentence))
-}
-
-func (f finding) String() string {
-	return fmt.Sprintf("at %q: %s (rule %s of the plan's schema)", pointer(f.place), f.sentence, f.rule)
-}
-
-// findings keeps the first few by place, so that the same parameters get the same
-// error: the library finds in the order of Go's maps.
-type findings struct {
-	first []finding
-	more  bool
-}
-
-// findingsOf makes the error for users. The library's own texts are not used: they
-// quote values.
+// findingsOf makes the error for users. The library's own texts are not used: they quote values.
 func findingsOf(invalid *jsonschema.ValidationError) error {
 	var all findings
 	all.collect(invalid)
@@ -111,8 +99,15 @@ func findingsOf(invalid *jsonschema.ValidationError) error {
 	return errors.New("parameters: " + strings.Join(texts, "; "))
 }
 
-// collect adds e, or what stands behind it where e only says that something does.
-// Of alternatives that all fail only that is said: why each fails would be a riddle.
+// findings keeps the first few by place, so that the same parameters get the same error: the library finds in the order
+// of Go's maps.
+type findings struct {
+	first []finding
+	more  bool
+}
+
+// collect adds e, or its causes where e itself says nothing. Of alternatives that all fail only that is said: the
+// reasons of each would confuse more than help.
 func (fs *findings) collect(e *jsonschema.ValidationError) {
 	switch e.ErrorKind.(type) {
 	case *kind.Schema, *kind.Group, *kind.Reference, *kind.AllOf:
@@ -140,8 +135,23 @@ func (fs *findings) add(f finding) {
 	}
 }
 
-// pointer writes a place as RFC 6901 has it, shortened, because the names on the
-// way are the user's.
+// finding is one violated rule.
+type finding struct {
+	place    []string
+	rule     string
+	sentence string
+}
+
+func (f finding) compare(other finding) int {
+	return cmp.Or(slices.Compare(f.place, other.place),
+		strings.Compare(f.rule, other.rule), strings.Compare(f.sentence, other.sentence))
+}
+
+func (f finding) String() string {
+	return fmt.Sprintf("at %q: %s (rule %s of the plan's schema)", pointer(f.place), f.sentence, f.rule)
+}
+
+// pointer writes a place as RFC 6901 has it, shortened, because the names on the way are the user's.
 func pointer(place []string) string {
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
 	var b strings.Builder
@@ -167,8 +177,4 @@ func cut(s string, n int) string {
 		}
 	}
 	return s
-}
-
-func sortedNames(v map[string]any) []string {
-	return slices.Sorted(maps.Keys(v))
 }

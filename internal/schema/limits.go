@@ -14,38 +14,26 @@ import (
 // MaxBytes is OSB's limit for one schema in bytes ("Input Parameters Schema Object").
 const MaxBytes = 64 * 1024
 
-// The limits of a schema. Together with MaxBytes, its length, they bound what
-// compiling it takes. Published schemas stay far below them.
+// The limits of a schema. Together with MaxBytes, its length, they bound what compiling it takes. Published schemas
+// stay far below them.
 const (
-	// maxSchemaValues is how many values (objects, arrays, texts, numbers, words)
-	// a schema has. The library compares each subschema with every other.
+	// maxSchemaValues is how many values (objects, arrays, texts, numbers, words) a schema has. The library compares
+	// each subschema with every other.
 	maxSchemaValues = 4000
 	// maxSchemaDepth is how deep they stand inside each other.
 	maxSchemaDepth = 64
-	// maxDigits bounds the numbers of schemas and parameters: the characters that
-	// one is written with, and its exponent either way. The library turns numbers
-	// into fractions of whole numbers, so that 1e999999999 would be a gigabit long.
+	// maxDigits bounds the numbers of schemas and parameters: the characters that one is written with, and its exponent
+	// either way. The library turns numbers into fractions of whole numbers, so that 1e999999999 would be a gigabit
+	// long.
 	maxDigits = 400
 )
 
-// isCount reports whether the library reads the number of a keyword as an int64,
-// without looking whether it is one.
-func isCount(keyword string) bool {
-	switch keyword {
-	case "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains":
-		return true
-	}
-	return false
-}
+func checkLimits(doc any) error { return (&limitCheck{}).value(doc, 1) }
 
-// schemaScan looks at every value of a schema before the library does.
-type schemaScan struct{ values int }
+// limitCheck looks at every value of a schema before the library does.
+type limitCheck struct{ values int }
 
-func checkSchemaLimits(doc any) error {
-	return (&schemaScan{}).value(doc, 1)
-}
-
-func (s *schemaScan) value(v any, depth int) error {
+func (s *limitCheck) value(v any, depth int) error {
 	if s.values++; s.values > maxSchemaValues {
 		return fmt.Errorf("it has more than %d values", maxSchemaValues)
 	}
@@ -76,30 +64,36 @@ func (s *schemaScan) value(v any, depth int) error {
 	return nil
 }
 
-// member refuses members that the library would misread or that cost too much.
-// They are looked for everywhere, also where they may be mere data: the price of a
-// mistake is a schema that is not used.
+// member refuses members that the library would misread or that cost too much. They are looked for everywhere, also
+// where they may be data and not keywords: a schema that is refused by mistake is only not used.
 func member(key string, v any) error {
 	switch v := v.(type) {
 	case string:
 		if key == "$ref" && !isPlainReference(v) {
 			return errors.New("it refers to an element by an index with a sign or a leading 0")
 		}
-		// Where these lead depends on the way taken, which the survey cannot see.
+		// Where these lead depends on the references before them, which measure does not know.
 		if key == "$dynamicRef" || key == "$recursiveRef" {
 			return fmt.Errorf("it uses %s", key)
 		}
 	case json.Number:
-		if n, ok := new(big.Rat).SetString(short(v)); isCount(key) && ok && n.IsInt() && !n.Num().IsInt64() {
+		if !slices.Contains(counts, key) || !isShort(v) {
+			break
+		}
+		if n, ok := new(big.Rat).SetString(string(v)); ok && n.IsInt() && !n.Num().IsInt64() {
 			return fmt.Errorf("its %s is too large", key)
 		}
 	}
 	return nil
 }
 
-// isPlainReference reports whether each place has one spelling only. The library
-// takes /items/00 for /items/0 and compiles the place once for each spelling, with
-// all below it, so that a short text could ask for any amount of work.
+// counts are the keywords whose number the library reads as an int64 without looking whether it is one.
+var counts = []string{
+	"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains", "maxContains",
+}
+
+// isPlainReference reports whether each place has one spelling only. The library takes /items/00 for /items/0 and
+// compiles the place once for each spelling, with all below it, so that a short text could ask for any amount of work.
 func isPlainReference(reference string) bool {
 	_, fragment, _ := strings.Cut(reference, "#")
 	fragment, err := url.PathUnescape(fragment)
@@ -127,20 +121,8 @@ func isShort(n json.Number) bool {
 	return err == nil && -maxDigits <= exponent && exponent <= maxDigits
 }
 
-// short is the text of a number within maxDigits, and no number for any other.
-func short(n json.Number) string {
-	if !isShort(n) {
-		return ""
-	}
-	return string(n)
-}
-
-// references collects what a schema refers to and what it calls itself.
-type references struct{ to, ids []string }
-
-// RefersOutside reports whether a schema has a reference to something that is not
-// in it, which OSB forbids in a catalog ("Input Parameters Schema Object"); some
-// platforms refuse a whole catalog for it.
+// RefersOutside reports whether a schema has a reference to something that is not in it, which OSB forbids in a catalog
+// ("Input Parameters Schema Object"); some platforms refuse a whole catalog for it.
 func RefersOutside(schema json.RawMessage) bool {
 	var doc any
 	if json.Unmarshal(schema, &doc) != nil {
@@ -153,6 +135,9 @@ func RefersOutside(schema json.RawMessage) bool {
 		return document != "" && !slices.Contains(r.ids, document)
 	})
 }
+
+// references collects what a schema refers to and what it calls itself.
+type references struct{ to, ids []string }
 
 func (r *references) schema(v any) {
 	switch v := v.(type) {

@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// explain returns the keyword that was violated and what it demands. Everything in
-// the sentence is the schema's, but for the names of members that should not be.
+// explain returns the keyword that was violated and what it demands. Everything in the sentence is the schema's, but
+// for the names of members that should not be.
 func explain(e *jsonschema.ValidationError) (rule, sentence string) {
 	for _, words := range []func(*jsonschema.ValidationError) (string, string){
 		ofValues, ofNumbers, ofTexts, ofArrays, ofObjects, ofCombinations,
