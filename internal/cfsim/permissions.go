@@ -1,6 +1,10 @@
 package cfsim
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
 
 // permission is what a login may do. Without one it may do everything, but is
 // bound by feature flags and suspensions like everybody else.
@@ -112,4 +116,138 @@ func (s *Simulator) getPermissions(c *call) (*answer, error) {
 		return nil, err
 	}
 	return jsonAnswer(http.StatusOK, map[string]bool{"manage": s.developer(c, i.space), "read": true})
+}
+
+// The feature flags that mean something here.
+const (
+	featureInstances = "service_instance_creation" // lets people create instances
+	featureSharing   = "service_instance_sharing"  // lets them share instances
+	featureUsernames = "set_roles_by_username"     // lets them name users instead of giving GUIDs
+)
+
+// featureDefaults are all flags of a Cloud Controller, and what they are
+// unless somebody has changed them.
+func featureDefaults() map[string]bool {
+	return map[string]bool{
+		"app_bits_upload": true, "app_scaling": true, "diego_cnb": false, "diego_docker": false, "env_var_visibility": true,
+		"hide_marketplace_from_unauthenticated_users": false, "private_domain_creation": true, "resource_matching": true,
+		"route_creation": true, "route_sharing": false, featureInstances: true, featureSharing: false, featureUsernames: true,
+		"space_developer_env_var_visibility": true, "space_scoped_private_broker_creation": true, "task_creation": true,
+		"unset_roles_by_username": true, "user_org_creation": false,
+	}
+}
+
+// featureOn refuses what a feature flag forbids. Administrators are exempt from
+// all but sharing.
+func (s *Simulator) featureOn(c *call, feature string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.featureAllows(c, feature)
+}
+
+// featureAllows is featureOn for a caller that holds s.mu.
+func (s *Simulator) featureAllows(c *call, feature string) error {
+	exempt := feature != featureSharing && s.permission(c) == permitAdmin
+	if exempt || s.conditions.enabled(feature) {
+		return nil
+	}
+	detail := "Feature Disabled: " + feature
+	if message := s.conditions.FeaturesOff[feature]; message != nil && *message != "" {
+		detail = "Feature Disabled: " + *message
+	}
+	return failure(http.StatusForbidden, 330002, "CF-FeatureDisabled", detail)
+}
+
+// enabled tells what a flag is, operators' changes included.
+func (c *conditions) enabled(feature string) bool {
+	if _, off := c.FeaturesOff[feature]; off {
+		return false
+	}
+	return c.FeaturesOn[feature] || featureDefaults()[feature]
+}
+
+type featureView struct {
+	Name        string          `json:"name"`
+	Enabled     bool            `json:"enabled"`
+	UpdatedAt   *string         `json:"updated_at"`
+	CustomError *string         `json:"custom_error_message"`
+	Links       map[string]link `json:"links"`
+}
+
+func (s *Simulator) featureView(c *call) func(string) featureView {
+	return func(name string) featureView {
+		v := featureView{Name: name, Enabled: s.conditions.enabled(name), Links: map[string]link{"self": {Href: c.base + "/v3/feature_flags/" + name}}}
+		if message := s.conditions.FeaturesOff[name]; message != nil && *message != "" {
+			v.CustomError = message
+		}
+		return v
+	}
+}
+
+func (s *Simulator) listFeatures(c *call) (*answer, error) {
+	if err := c.allow("page", "per_page", "order_by", "updated_ats"); err != nil {
+		return nil, err
+	}
+	return listed(s, func() (*listPage[featureView], error) {
+		var names []string
+		for name := range featureDefaults() {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return takePage(c, names, func(name string) sortKeys { return sortKeys{name: name} }, s.featureView(c), nil)
+	})
+}
+
+func (s *Simulator) getFeature(c *call) (*answer, error) {
+	if _, known := featureDefaults()[c.guid]; !known {
+		return nil, notFound("Feature flag")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return jsonAnswer(http.StatusOK, s.featureView(c)(c.guid))
+}
+
+// updateFeature turns a flag on or off; only operators may.
+func (s *Simulator) updateFeature(c *call) (*answer, error) {
+	if _, known := featureDefaults()[c.guid]; !known {
+		return nil, notFound("Feature flag")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.administrator(c) {
+		return nil, notAuthorized()
+	}
+	m, err := c.message("enabled", "custom_error_message")
+	if err != nil {
+		return nil, err
+	}
+	enabled := m.truth("enabled")
+	if err := m.problem(); err != nil {
+		return nil, err
+	}
+	var message string
+	if m.has("custom_error_message") && !none(m.fields["custom_error_message"]) {
+		message = m.text("custom_error_message")
+	}
+	if err := m.problem(); err != nil {
+		return nil, err
+	}
+	delete(s.conditions.FeaturesOff, c.guid)
+	s.conditions.FeaturesOn[c.guid] = *enabled
+	if !*enabled {
+		s.conditions.FeaturesOff[c.guid] = &message
+	}
+	return jsonAnswer(http.StatusOK, s.featureView(c)(c.guid))
+}
+
+// meaningfulFeatures are those that the control may turn on and off.
+func meaningfulFeatures() []string {
+	return []string{featureInstances, featureSharing, featureUsernames}
+}
+
+func checkFeature(name string) error {
+	if slices.Contains(meaningfulFeatures(), name) {
+		return nil
+	}
+	return refusedControl(http.StatusBadRequest, "The feature %q means nothing here; %s do.", name, strings.Join(meaningfulFeatures(), ", "))
 }
