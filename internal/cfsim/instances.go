@@ -3,6 +3,7 @@ package cfsim
 import (
 	"cmp"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"time"
 )
@@ -158,3 +159,209 @@ func (w *world) removeInstance(i *instance) {
 
 // present tells whether the row is still in the table.
 func (w *world) present(i *instance) bool { return w.instances.byGUID[i.guid] == i }
+
+type instanceView struct {
+	GUID             string            `json:"guid"`
+	CreatedAt        string            `json:"created_at"`
+	UpdatedAt        string            `json:"updated_at"`
+	Name             string            `json:"name"`
+	Tags             []string          `json:"tags"`
+	LastOperation    any               `json:"last_operation"`
+	Type             string            `json:"type"`
+	MaintenanceInfo  any               `json:"maintenance_info"`
+	UpgradeAvailable bool              `json:"upgrade_available"`
+	DashboardURL     any               `json:"dashboard_url,omitempty"` // a *string that may be null, or not there at all
+	Relationships    instanceRelations `json:"relationships"`
+	Metadata         metadata          `json:"metadata"`
+	Links            instanceLinks     `json:"links"`
+}
+
+type instanceRelations struct {
+	Space       toOne `json:"space"`
+	ServicePlan toOne `json:"service_plan"`
+}
+
+type instanceLinks struct {
+	Self                      link `json:"self"`
+	Space                     link `json:"space"`
+	ServiceCredentialBindings link `json:"service_credential_bindings"`
+	ServiceRouteBindings      link `json:"service_route_bindings"`
+	ServicePlan               link `json:"service_plan"`
+	Parameters                link `json:"parameters"`
+	SharedSpaces              link `json:"shared_spaces"`
+}
+
+func (c *call) instanceView(i *instance) instanceView {
+	self := c.base + "/v3/service_instances/" + i.guid
+	v := instanceView{
+		GUID: i.guid, CreatedAt: timestamp(i.created), UpdatedAt: timestamp(i.updated),
+		Name: i.name, Tags: orNone(i.tags), LastOperation: c.lastOperation(i.last), Type: "managed",
+		MaintenanceInfo:  c.maintenanceOf(i.maintenance),
+		UpgradeAvailable: i.plan.spec.version != "" && i.plan.spec.version != i.maintenance,
+		Relationships:    instanceRelations{related(i.space.guid), related(i.plan.guid)},
+		Metadata:         i.metadata,
+		Links: instanceLinks{
+			Self:                      link{Href: self},
+			Space:                     link{Href: c.base + "/v3/spaces/" + i.space.guid},
+			ServiceCredentialBindings: link{Href: c.base + "/v3/service_credential_bindings?service_instance_guids=" + i.guid},
+			ServiceRouteBindings:      link{Href: c.base + "/v3/service_route_bindings?service_instance_guids=" + i.guid},
+			ServicePlan:               link{Href: c.base + "/v3/service_plans/" + i.plan.guid},
+			Parameters:                link{Href: self + "/parameters"},
+			SharedSpaces:              link{Href: self + "/relationships/shared_spaces"},
+		},
+	}
+	if !c.korifi {
+		v.DashboardURL = i.dashboard
+	}
+	return v
+}
+
+func (s *Simulator) getInstance(c *call) (*answer, error) {
+	rules := instanceFields()
+	if err := c.allow(rules.params()...); err != nil {
+		return nil, err
+	}
+	asked, err := c.fields(rules)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.instance(c)
+	if err != nil {
+		return nil, err
+	}
+	body := struct {
+		instanceView
+		Included map[string]included `json:"included,omitempty"`
+	}{instanceView: c.instanceView(i)}
+	if extra := includedByInstances(asked); extra != nil {
+		body.Included = extra([]*instance{i})
+	}
+	return jsonAnswer(http.StatusOK, body)
+}
+
+// getInstanceParameters asks the backing broker while the caller waits.
+func (s *Simulator) getInstanceParameters(c *call) (*answer, error) {
+	f, err := s.instanceFetch(c)
+	if err != nil {
+		return nil, err
+	}
+	return s.fetched(f)
+}
+
+func (s *Simulator) instanceFetch(c *call) (*fetch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, err := s.instance(c)
+	switch {
+	case err != nil:
+		return nil, err
+	case i.last.is(kindCreate, stateFailed):
+		return nil, notFound("Service instance")
+	case !i.plan.offering.spec.retrievable:
+		return nil, failure(http.StatusBadRequest, 120004, "CF-ServiceFetchInstanceParametersNotSupported", "This service does not support fetching service instance parameters.")
+	case i.last.running():
+		return nil, &apiError{status: http.StatusConflict, cfError: instanceBusy(i.name)}
+	}
+	return s.newFetch(i.call(fetchInstance), i.applied), nil
+}
+
+func (s *Simulator) listInstances(c *call) (*answer, error) {
+	rules := instanceListFields()
+	params := slices.Concat([]string{"names", "guids", "type", "space_guids", "organization_guids", "service_plan_guids", "service_plan_names",
+		"label_selector", "page", "per_page", "order_by"}, rules.params(), timeParams())
+	if err := c.allow(c.without(params, "organization_guids", "service_plan_names")...); err != nil {
+		return nil, err
+	}
+	asked, err := c.fields(rules)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := c.instanceFilter()
+	if err != nil {
+		return nil, err
+	}
+	return listed(s, func() (*listPage[instanceView], error) {
+		found := passing(s.world.instances.candidates(c.wanted("names"), c.wanted("guids")), func(i *instance) bool { return s.readable(c) && wanted(i) })
+		return takePage(c, found, (*instance).sortKeys, c.instanceView, includedByInstances(asked))
+	})
+}
+
+func (c *call) instanceFilter() (func(*instance) bool, error) {
+	names, guids, kinds := c.wanted("names"), c.wanted("guids"), c.wanted("type")
+	spaces, orgs := c.wanted("space_guids"), c.wanted("organization_guids")
+	plans, planNames := c.wanted("service_plan_guids"), c.wanted("service_plan_names")
+	labels, err := c.selector()
+	if err != nil {
+		return nil, err
+	}
+	inTime, err := c.timeFilter()
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range kinds {
+		if kind != "managed" && kind != "user-provided" {
+			return nil, badQuery("Type must be one of 'managed', 'user-provided'")
+		}
+	}
+	return func(i *instance) bool {
+		return c.names.rows.passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
+			i.inPlaces(spaces, orgs) && inTime(i.created, i.updated) &&
+			passes(plans, i.plan.guid) && c.names.places.passes(planNames, i.plan.spec.name) &&
+			labels.matches(i.metadata.Labels)
+	}, nil
+}
+
+// Kinds and states of last operations.
+const (
+	kindCreate = "create"
+	kindUpdate = "update"
+	kindDelete = "delete"
+
+	stateInitial    = "initial"
+	stateInProgress = "in progress"
+	stateSucceeded  = "succeeded"
+	stateFailed     = "failed"
+)
+
+// lastOperation of an instance or key. It is written anew at every step, so
+// that created says when it was last written, as in the Cloud Controller.
+type lastOperation struct {
+	kind, state, description string
+	written                  time.Time
+}
+
+func (l lastOperation) is(kind, state string) bool { return l.kind == kind && l.state == state }
+
+// running tells whether an operation is under way.
+func (l lastOperation) running() bool { return l.state == stateInitial || l.state == stateInProgress }
+
+// blank tells that there was no operation yet, or none that is known.
+func (l lastOperation) blank() bool { return l.kind == "" }
+
+type lastOperationView struct {
+	Type        string  `json:"type"`
+	State       string  `json:"state"`
+	Description *string `json:"description"`
+	UpdatedAt   string  `json:"updated_at"`
+	CreatedAt   string  `json:"created_at"`
+}
+
+// lastOperation is what the API shows of one. A Cloud Controller has nothing
+// to show where there was none; Korifi shows empty words.
+func (c *call) lastOperation(l lastOperation) any {
+	if l.blank() && !c.korifi {
+		return struct{}{}
+	}
+	return l.view()
+}
+
+func (l lastOperation) view() lastOperationView {
+	at := timestamp(l.written)
+	v := lastOperationView{Type: l.kind, State: l.state, CreatedAt: at, UpdatedAt: at}
+	if l.description != "" {
+		v.Description = &l.description
+	}
+	return v
+}
