@@ -2,7 +2,11 @@ package cfsim
 
 import (
 	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -177,4 +181,119 @@ func (b *backingBroker) instruct(i instruction) string {
 	i.ID, i.Hits = "instruction-"+strconv.Itoa(b.lastInstruction), 0
 	b.instructions = append(b.instructions, &i)
 	return i.ID
+}
+
+// instructBroker adds an instruction; everything but its answer may be left
+// out.
+func (s *Simulator) instructBroker(r *http.Request) (any, error) {
+	i := instruction{Times: 1, Polls: pollsSucceeded}
+	if err := readControl(r, &i); err != nil {
+		return nil, err
+	}
+	if err := i.check(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string]string{"id": s.backing.instruct(i)}, nil
+}
+
+func (i *instruction) check() error {
+	operations := []string{"", provision, update, deprovision, bind, unbind, fetchInstance, fetchBinding}
+	answers := append([]string{answerDone, answerAccepted, answerSilent, answerGone}, slices.Sorted(maps.Keys(refusals()))...)
+	polls := []string{pollsSucceeded, pollsFailed, pollsInProgress, pollsError, pollsRejected, pollsGone, pollsUnfetched}
+	bad := func(format string, args ...any) error { return refusedControl(http.StatusBadRequest, format, args...) }
+	switch {
+	case !slices.Contains(operations, i.Operation):
+		return bad("The operation of an instruction is provision, update, deprovision, bind, unbind, fetch_instance, fetch_binding or empty, not %q.", i.Operation)
+	case !slices.Contains(answers, i.Answer):
+		return bad("The answer of an instruction is one of %s, not %q.", strings.Join(answers, ", "), i.Answer)
+	case !slices.Contains(polls, i.Polls):
+		return bad("The polls of an instruction are one of %s, not %q.", strings.Join(polls, ", "), i.Polls)
+	case i.Polls == pollsUnfetched && i.Operation != bind:
+		return bad("Only what a bind made can be unfetchable.")
+	case i.Details != nil && i.Operation != bind:
+		return bad("Only a bind brings details.")
+	case brokerCall{operation: i.Operation}.fetches() && i.Answer == answerAccepted:
+		return bad("A fetch is answered at once; it cannot be accepted.")
+	case i.Times < 0 || i.RetryAfter < 0:
+		return bad("The times and retry_after of an instruction cannot be negative.")
+	}
+	return checkDetails(i.Details)
+}
+
+func (s *Simulator) listInstructions(*http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]instruction, 0, len(s.backing.instructions))
+	for _, i := range s.backing.instructions {
+		list = append(list, *i)
+	}
+	return list, nil
+}
+
+func (s *Simulator) clearInstructions(*http.Request) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.backing.instructions = nil
+	return struct{}{}, nil
+}
+
+// What the backing broker is asked for parameters by. Such requests change
+// nothing and are not among broker_calls; an instruction has to name them.
+const (
+	fetchInstance = "fetch_instance"
+	fetchBinding  = "fetch_binding"
+)
+
+func (c brokerCall) fetches() bool {
+	return c.operation == fetchInstance || c.operation == fetchBinding
+}
+
+// fetch is a request for parameters, and what comes of it.
+type fetch struct {
+	parameters json.RawMessage
+	as         instruction // the zero one when there is none
+}
+
+// newFetch takes the instruction for a fetch; the caller holds s.mu.
+func (s *Simulator) newFetch(c brokerCall, parameters json.RawMessage) *fetch {
+	f := &fetch{parameters: parameters}
+	if i := s.backing.instructed(c); i != nil {
+		f.as = *i
+	}
+	return f
+}
+
+// fetched answers with the parameters, or with the error that the Cloud
+// Controller passes on. The caller does not hold s.mu: a broker that is silent
+// keeps nobody else waiting.
+func (s *Simulator) fetched(f *fetch) (*answer, error) {
+	switch f.as.Answer {
+	case "", answerDone:
+		return jsonAnswer(http.StatusOK, orEmpty(f.parameters))
+	case answerSilent:
+		s.hold(s.options.BrokerTimeout)
+		return nil, failure(http.StatusGatewayTimeout, 10001, "CF-HttpClientTimeout", timedOutMessage)
+	}
+	r := f.as.refusal()
+	status := http.StatusBadGateway
+	if f.as.Answer == "request-timeout" {
+		status = http.StatusGatewayTimeout
+	}
+	return nil, failure(status, 10001, fetchTitle(f.as.Answer), r.message)
+}
+
+// fetchTitle is the class of error that the Cloud Controller shows when a fetch
+// is answered so.
+func fetchTitle(answered string) string {
+	titles := map[string]string{
+		"unauthorized": "CF-ServiceBrokerApiAuthenticationFailed", "request-timeout": "CF-ServiceBrokerApiTimeout",
+		"error": "CF-ServiceBrokerBadResponse", "unprocessable": "CF-ServiceBrokerBadResponse", "unexpected-success": "CF-ServiceBrokerBadResponse",
+		"malformed": "CF-ServiceBrokerResponseMalformed", "unreachable": "CF-ServiceBrokerApiUnreachable",
+	}
+	if title, known := titles[answered]; known {
+		return title
+	}
+	return "CF-ServiceBrokerRequestRejected"
 }
