@@ -5,17 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
 )
 
-// answer is a whole HTTP response, kept in memory until it is known whether a
-// fault lets it through.
+// answer is a whole HTTP response, kept in memory until it is known whether a fault lets it through.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
+	value  any           // what is yet to be encoded as the body, nil for nothing
+	wait   time.Duration // how long the caller has to wait for the answer
 }
 
 func newAnswer(status int, contentType string, body []byte) *answer {
@@ -24,6 +26,47 @@ func newAnswer(status int, contentType string, body []byte) *answer {
 		header.Set("Content-Type", contentType)
 	}
 	return &answer{status: status, header: header, body: body}
+}
+
+const jsonType = "application/json; charset=utf-8"
+
+// jsonAnswer answers with a value that nobody changes any more: it is encoded after the lock has been released.
+func jsonAnswer(status int, value any) *answer {
+	a := newAnswer(status, jsonType, nil)
+	a.value = value
+	return a
+}
+
+// jobAnswer is the empty 202 that names a job.
+func jobAnswer(base string, j *job) *answer {
+	a := newAnswer(http.StatusAccepted, "", nil)
+	a.header.Set("Location", base+"/v3/jobs/"+j.guid)
+	return a
+}
+
+// errorAnswer is the one place where an error becomes a response.
+func errorAnswer(err error) *answer {
+	if api, ok := errors.AsType[*apiError](err); ok {
+		return jsonAnswer(api.status, map[string][]cfError{"errors": {api.cfError}}).encoded()
+	}
+	if uaa, ok := errors.AsType[*uaaError](err); ok {
+		return uaa.answer()
+	}
+	const unknown = `{"errors":[{"code":10001,"title":"UnknownError","detail":"An unknown error occurred."}]}`
+	return newAnswer(http.StatusInternalServerError, jsonType, []byte(unknown))
+}
+
+// encoded returns the answer with its body.
+func (a *answer) encoded() *answer {
+	if a.value == nil {
+		return a
+	}
+	body, err := encode(a.value)
+	if err != nil {
+		return errorAnswer(err)
+	}
+	a.body, a.value = body, nil
+	return a
 }
 
 // encode writes v as the Cloud Controller does, without escaping for HTML.
@@ -37,40 +80,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(buffer.Bytes(), "\n"), nil
 }
 
-func jsonAnswer(status int, v any) (*answer, error) {
-	body, err := encode(v)
-	if err != nil {
-		return nil, err
-	}
-	return newAnswer(status, "application/json; charset=utf-8", body), nil
-}
-
-// jobAnswer is the empty 202 that names a job.
-func jobAnswer(base string, j *job) *answer {
-	a := newAnswer(http.StatusAccepted, "", nil)
-	a.header.Set("Location", base+"/v3/jobs/"+j.guid)
-	return a
-}
-
-// errorAnswer is the one place where an error becomes a response.
-func errorAnswer(err error) *answer {
-	var api *apiError
-	if errors.As(err, &api) {
-		body := struct {
-			Errors []cfError `json:"errors"`
-		}{[]cfError{api.cfError}}
-		if a, err := jsonAnswer(api.status, body); err == nil {
-			return a
-		}
-	}
-	const unknown = `{"errors":[{"code":10001,"title":"UnknownError","detail":"An unknown error occurred."}]}`
-	return newAnswer(http.StatusInternalServerError, "application/json; charset=utf-8", []byte(unknown))
-}
-
 func (a *answer) write(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	if a.status == http.StatusNoContent {
 		w.Header().Del("Content-Length")
@@ -120,18 +131,13 @@ func unprocessable(detail string) *apiError {
 	return failure(http.StatusUnprocessableEntity, codeUnprocessable, titleUnprocessable, detail)
 }
 
-// notFound reports a missing resource; what is the kind in the Cloud
-// Controller's words, as in "Service instance".
+// notFound reports a missing resource; what is the kind in the Cloud Controller's words, as in "Service instance".
 func notFound(what string) *apiError {
 	return failure(http.StatusNotFound, codeNotFound, titleResourceMissing, what+" not found")
 }
 
 func unknownRequest() *apiError {
 	return failure(http.StatusNotFound, 10000, "CF-NotFound", "Unknown request")
-}
-
-func badQuery(detail string) *apiError {
-	return failure(http.StatusBadRequest, 10005, "CF-BadQueryParameter", "The query parameter is invalid: "+detail)
 }
 
 func unparseable() *apiError {
@@ -144,6 +150,23 @@ func notAuthenticated() *apiError {
 
 func invalidToken() *apiError {
 	return failure(http.StatusUnauthorized, 1000, "CF-InvalidAuthToken", "Invalid Auth Token")
+}
+
+func notAuthorized() *apiError {
+	return failure(http.StatusForbidden, 10003, "CF-NotAuthorized", "You are not authorized to perform the requested action")
+}
+
+func orgSuspended() *apiError {
+	return failure(http.StatusForbidden, 10017, "CF-OrgSuspended", "The organization is suspended")
+}
+
+func spaceSuspended() *apiError {
+	return failure(http.StatusForbidden, 10019, "CF-SpaceSuspended", "The space is suspended")
+}
+
+// beingDeleted refuses new things in a place, which is a space or an organization.
+func beingDeleted(place string) *apiError {
+	return failure(http.StatusUnprocessableEntity, 10020, "CF-ResourceBeingDeleted", "The "+place+" is being deleted")
 }
 
 func instanceBusy(name string) cfError {

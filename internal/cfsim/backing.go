@@ -34,8 +34,7 @@ type reply struct {
 	orphan bool
 	// own are errors of the job that take the place of the usual one.
 	own []cfError
-	// dashboard is what an instance gets, "" for nothing; details is all that a
-	// bind has brought, nil for the usual.
+	// dashboard is what an instance gets, "" for nothing; details is all that a bind has brought, nil for the usual.
 	dashboard string
 	details   json.RawMessage
 }
@@ -50,12 +49,10 @@ const (
 	pollUnfetched // done, but what it made cannot be read
 )
 
-// backingBroker is the service broker behind the Cloud Controller. What it
-// does depends on the plan, unless the control has instructed it otherwise. It
-// is guarded by the simulator's mutex.
+// backingBroker is the service broker behind the Cloud Controller. What it does depends on the plan, unless the control
+// has instructed it otherwise. It is guarded by the simulator's mutex.
 type backingBroker struct {
 	delay   time.Duration
-	random  *randomness
 	calls   map[brokerCall]int
 	pending map[string]pendingOperation // by GUID of instance or binding
 	failed  map[string]bool             // instances whose first delete has failed
@@ -73,8 +70,8 @@ type pendingOperation struct {
 	description string        // of a failure, "" for the usual one
 }
 
-func newBackingBroker(delay time.Duration, random *randomness) *backingBroker {
-	b := &backingBroker{delay: delay, random: random}
+func newBackingBroker(delay time.Duration) *backingBroker {
+	b := &backingBroker{delay: delay}
 	b.forget()
 	return b
 }
@@ -122,8 +119,7 @@ func (b *backingBroker) fateOf(f fate, guid string) fate {
 	return fails
 }
 
-// poll returns the state of the operation that runs on a GUID, and a
-// description when it failed.
+// poll returns the state of the operation that runs on a GUID, and a description when it failed.
 func (b *backingBroker) poll(guid string) (pollState, string) {
 	p, known := b.pending[guid]
 	switch {
@@ -185,8 +181,8 @@ const (
 	unbind      = "unbind"
 )
 
-// planSpec is a plan as the backing broker's catalog describes it. Kinds of
-// operation that fates does not name are done at once.
+// planSpec is a plan as the backing broker's catalog describes it. Kinds of operation that fates does not name are done
+// at once.
 type planSpec struct {
 	name         string
 	description  string

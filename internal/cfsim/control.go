@@ -8,50 +8,99 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
-// controlPrefix is where tests steer the simulator; no credentials are asked
-// for and nothing there is counted or disturbed.
+// controlPrefix is where tests steer the simulator; no credentials are asked for and nothing there is counted or
+// disturbed.
 const controlPrefix = "/__sim"
 
-// controlHandler answers one call of the control with what is to be sent as
-// JSON.
-type controlHandler func(*http.Request) (any, error)
+// controlHandler answers one call of the control with what is to be sent as JSON; nil is an empty object. It is called
+// with the controller's lock held and returns nothing that anybody changes later.
+type controlHandler func(*controlCall) (any, error)
 
-func (s *Simulator) controlMux() *http.ServeMux {
+// controlRoutes are the calls of the control, GET /state aside, which sends its answer bit by bit.
+var controlRoutes = map[string]controlHandler{
+	"POST /faults":                 addFault,
+	"GET /faults":                  listFaults,
+	"DELETE /faults":               clearFaults,
+	"GET /pages":                   listPages,
+	"POST /reset":                  reset,
+	"POST /tokens/expire":          expireTokens,
+	"POST /marketplace":            changeMarketplace,
+	"POST /instances":              plantInstance,
+	"PATCH /instances/{guid}":      forceInstance,
+	"PATCH /keys/{guid}":           forceKey,
+	"POST /broker":                 instructBroker,
+	"GET /broker":                  listInstructions,
+	"DELETE /broker":               clearInstructions,
+	"POST /conditions":             changeConditions,
+	"GET /conditions":              getConditions,
+	"DELETE /conditions":           clearConditions,
+	"POST /clock":                  runClock,
+	"POST /workers":                holdWorkers,
+	"DELETE /jobs/{guid}":          dropJob,
+	"POST /limits":                 changeLimits,
+	"DELETE /spaces/{org}/{space}": vanishSpace,
+	"/": func(c *controlCall) (any, error) {
+		return nil, refusedControl(http.StatusNotFound, "The control does not know %s %s.", c.request.Method, c.request.URL.Path)
+	},
+}
+
+func controlMux(s *Simulator) *http.ServeMux {
 	mux := http.NewServeMux()
-	handle := func(pattern string, h controlHandler) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { writeControl(w, r, h) })
-	}
 	mux.HandleFunc("GET "+controlPrefix+"/state", s.writeState)
-	handle("POST "+controlPrefix+"/faults", s.addFault)
-	handle("GET "+controlPrefix+"/faults", s.listFaults)
-	handle("DELETE "+controlPrefix+"/faults", s.clearFaults)
-	handle("GET "+controlPrefix+"/pages", s.listPages)
-	handle("POST "+controlPrefix+"/reset", s.reset)
-	handle("POST "+controlPrefix+"/tokens/expire", s.expireTokens)
-	handle("POST "+controlPrefix+"/marketplace", s.changeMarketplace)
-	handle("POST "+controlPrefix+"/instances", s.plantInstance)
-	handle("PATCH "+controlPrefix+"/instances/{guid}", s.forceInstance)
-	handle("PATCH "+controlPrefix+"/keys/{guid}", s.forceKey)
-	handle("POST "+controlPrefix+"/broker", s.instructBroker)
-	handle("GET "+controlPrefix+"/broker", s.listInstructions)
-	handle("DELETE "+controlPrefix+"/broker", s.clearInstructions)
-	handle("POST "+controlPrefix+"/conditions", s.changeConditions)
-	handle("GET "+controlPrefix+"/conditions", s.getConditions)
-	handle("DELETE "+controlPrefix+"/conditions", s.clearConditions)
-	handle("POST "+controlPrefix+"/clock", s.runClock)
-	handle("POST "+controlPrefix+"/workers", s.holdWorkers)
-	handle("DELETE "+controlPrefix+"/jobs/{guid}", s.dropJob)
-	handle("POST "+controlPrefix+"/limits", s.changeLimits)
-	handle("DELETE "+controlPrefix+"/spaces/{org}/{space}", s.vanishSpace)
-	handle(controlPrefix+"/", func(r *http.Request) (any, error) {
-		return nil, refusedControl(http.StatusNotFound, "The control does not know %s %s.", r.Method, r.URL.Path)
-	})
+	for line, handle := range controlRoutes {
+		method, path, _ := strings.Cut(line, "/")
+		mux.HandleFunc(method+controlPrefix+"/"+path, func(w http.ResponseWriter, r *http.Request) {
+			newControlCall(s, r).answer(handle).write(w)
+		})
+	}
 	return mux
+}
+
+// controlCall is one request to the control.
+type controlCall struct {
+	*Simulator
+	request *http.Request
+	body    []byte
+	readErr error
+}
+
+func newControlCall(s *Simulator, r *http.Request) *controlCall {
+	c := &controlCall{Simulator: s, request: r}
+	c.body, c.readErr = io.ReadAll(io.LimitReader(r.Body, maxBody))
+	return c
+}
+
+// read decodes the body and refuses fields that the call does not know, so that a typing error in a test is seen.
+func (c *controlCall) read(into any) error {
+	if c.readErr != nil {
+		return badInput("The body could not be read.")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(c.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return badInput("The body is not what this call takes: %v.", err)
+	}
+	return nil
+}
+
+func (c *controlCall) answer(handle controlHandler) *answer {
+	result, err := locked(&c.mu, func() (any, error) { return handle(c) })
+	if err != nil {
+		status := http.StatusInternalServerError
+		if refused, ok := errors.AsType[*controlError](err); ok {
+			status = refused.status
+		}
+		return jsonAnswer(status, map[string]string{"error": err.Error()}).encoded()
+	}
+	if result == nil {
+		result = struct{}{}
+	}
+	return jsonAnswer(http.StatusOK, result).encoded()
 }
 
 // controlError is what the control says about input that makes no sense.
@@ -66,73 +115,41 @@ func refusedControl(status int, format string, args ...any) error {
 	return &controlError{status, fmt.Sprintf(format, args...)}
 }
 
-func writeControl(w http.ResponseWriter, r *http.Request, h controlHandler) {
-	result, err := h(r)
-	status := http.StatusOK
-	if err != nil {
-		status = http.StatusInternalServerError
-		var refused *controlError
-		if errors.As(err, &refused) {
-			status = refused.status
-		}
-		result = map[string]string{"error": err.Error()}
-	}
-	a, err := jsonAnswer(status, result)
-	if err != nil {
-		a = errorAnswer(err)
-	}
-	a.write(w)
+func badInput(format string, args ...any) error {
+	return refusedControl(http.StatusBadRequest, format, args...)
 }
 
-// readControl decodes the body of a control call and refuses fields that it
-// does not know, so that a typing error in a test is seen.
-func readControl(r *http.Request, into any) error {
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
-	if err != nil {
-		return refusedControl(http.StatusBadRequest, "The body could not be read.")
-	}
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(into); err != nil {
-		return refusedControl(http.StatusBadRequest, "The body is not what this call takes: %v.", err)
-	}
-	return nil
+// reset forgets everything but organizations, spaces and the marketplace.
+func reset(c *controlCall) (any, error) {
+	c.workers.reset()
+	c.database.forget()
+	c.backing.forget()
+	c.counts.clear()
+	c.faults.clear()
+	c.conditions = noConditions()
+	c.limiter.reset(c.options)
+	return nil, nil
 }
 
-func (s *Simulator) reset(*http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cancelTimers()
-	s.world.forget()
-	s.backing.forget()
-	s.counts = map[string]int{}
-	s.faults.active = nil
-	s.conditions = noConditions()
-	s.held = false
-	s.limiter = newRateLimiter(s.options.RateLimit, s.options.RateWindow, s.options.RetryAfterUnix)
-	return struct{}{}, nil
-}
-
-// expireTokens takes an optional {"kind":"access"|"refresh"}; without one both
-// kinds are refused from now on.
-func (s *Simulator) expireTokens(r *http.Request) (any, error) {
+// expireTokens takes an optional {"kind":"access"|"refresh"}; without one both kinds are refused from now on.
+func expireTokens(c *controlCall) (any, error) {
 	var which struct {
 		Kind tokenKind `json:"kind"`
 	}
-	if r.ContentLength != 0 {
-		if err := readControl(r, &which); err != nil {
+	if len(c.body) > 0 {
+		if err := c.read(&which); err != nil {
 			return nil, err
 		}
 	}
 	switch which.Kind {
 	case "":
-		s.tokens.expire(accessToken, refreshToken)
+		c.tokens.expire(accessToken, refreshToken)
 	case accessToken, refreshToken:
-		s.tokens.expire(which.Kind)
+		c.tokens.expire(which.Kind)
 	default:
-		return nil, refusedControl(http.StatusBadRequest, "The kind of a token is access or refresh, not %q.", which.Kind)
+		return nil, badInput("The kind of a token is access or refresh, not %q.", which.Kind)
 	}
-	return struct{}{}, nil
+	return nil, nil
 }
 
 type stateInstance struct {
@@ -179,15 +196,15 @@ func (l lastOperation) summary() stateOperation {
 	return stateOperation{Type: l.kind, State: l.state, Description: l.description}
 }
 
-// writeState sends what is there and what happened. The parts are taken at one
-// moment; they are encoded one by one, because there may be many.
+// writeState sends what is there and what happened. The parts are taken at one moment; they are encoded one by one,
+// because there may be many.
 func (s *Simulator) writeState(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	instances := make([]stateInstance, 0, len(s.world.instances.ordered))
-	for _, i := range s.world.instances.ordered {
+	instances := make([]stateInstance, 0, len(s.database.instances.ordered))
+	for _, i := range s.database.instances.ordered {
 		instances = append(instances, stateOf(i))
 	}
-	requests := maps.Clone(s.counts)
+	requests := s.counts.all()
 	calls := make([]stateCall, 0, len(s.backing.calls))
 	for c, n := range s.backing.calls {
 		calls = append(calls, stateCall{c.org, c.instance, c.binding, c.operation, n, s.backing.repeated[c]})

@@ -16,63 +16,95 @@ const (
 	retryDeletes = "stuck-deletes"
 )
 
-// The descriptions that two of them leave.
+// The descriptions that they leave.
 const (
 	stuckInitial  = `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`
 	stuckProgress = "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
 	stuckUpdate   = "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job."
 )
 
-// runClock does at once, and whatever the age of the rows, what the clock of a
-// Cloud Controller does now and then.
-func (s *Simulator) runClock(r *http.Request) (any, error) {
+// runClock is POST /__sim/clock: it does at once, and whatever the age of the rows, what the clock of a Cloud
+// Controller does now and then.
+func runClock(c *controlCall) (any, error) {
 	var tick struct {
 		Cleanup  string `json:"cleanup"`
 		Instance string `json:"instance"` // a name; "" for all
 	}
-	if err := readControl(r, &tick); err != nil {
+	if err := c.read(&tick); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	cleanUp, known := map[string]func(*controller, *instance) int{
+		cleanInitial: failInitialCreate, cleanStuck: failStuckCreate, failUpdates: failStuckUpdate, retryDeletes: retryStuckDeletes,
+	}[tick.Cleanup]
+	switch {
+	case tick.Cleanup == cleanJobs:
+		return map[string]int{"touched": c.database.forgetJobs()}, nil
+	case !known:
+		return nil, badInput("The cleanup is initial, stuck, stuck-updates, stuck-deletes or jobs, not %q.", tick.Cleanup)
+	}
 	touched := 0
-	switch tick.Cleanup {
-	case cleanJobs:
-		touched = s.collectJobs()
-	case cleanInitial, cleanStuck, failUpdates, retryDeletes:
-		for _, row := range s.world.instances.ordered {
-			if tick.Instance == "" || tick.Instance == row.name {
-				touched += s.cleanUp(row, tick.Cleanup)
-			}
+	for _, row := range c.database.instances.ordered {
+		if tick.Instance == "" || tick.Instance == row.name {
+			touched += cleanUp(c.controller, row)
 		}
-	default:
-		return nil, refusedControl(http.StatusBadRequest, "The cleanup is initial, stuck, stuck-updates, stuck-deletes or jobs, not %q.", tick.Cleanup)
 	}
 	return map[string]int{"touched": touched}, nil
 }
 
-// cleanUp fails a row that looks forgotten, and has the backing broker clean
-// up. The job of one that is "initial" runs all the same when a worker comes:
-// the row is then in progress again. Only a job whose worker is dead makes a
-// row "stuck".
-func (s *Simulator) cleanUp(row *instance, cleanup string) int {
-	switch {
-	case cleanup == failUpdates:
-		return s.failStuckUpdate(row)
-	case cleanup == retryDeletes:
-		return s.retryStuckDeletes(row)
-	case cleanup == cleanInitial && row.last.is(kindCreate, stateInitial):
-		s.onInstance(row).mark(kindCreate, stateFailed, stuckInitial)
-	case cleanup == cleanStuck && row.last.is(kindCreate, stateInProgress) && (row.job == nil || row.job.over()):
-		s.onInstance(row).mark(kindCreate, stateFailed, stuckProgress)
-		if row.job != nil {
-			row.job.set(jobFailed, s.options.Now(), unableTo("provision", stuckProgress))
-		}
-	default:
+// failInitialCreate fails a create that no worker has taken up, and has the backing broker clean up. The job runs all
+// the same when a worker comes: the row is then in progress again.
+func failInitialCreate(cc *controller, row *instance) int {
+	if !row.last.is(kindCreate, stateInitial) {
 		return 0
 	}
-	s.orphanInstance(row)
+	cc.onInstance(row).mark(kindCreate, stateFailed, stuckInitial)
+	cc.orphanInstance(row)
 	return 1
+}
+
+// failStuckCreate fails a create in progress whose worker is dead, and has the backing broker clean up.
+func failStuckCreate(cc *controller, row *instance) int {
+	if !row.last.is(kindCreate, stateInProgress) || row.job != nil && !row.job.over() {
+		return 0
+	}
+	cc.onInstance(row).mark(kindCreate, stateFailed, stuckProgress)
+	if row.job != nil {
+		row.job.set(jobFailed, cc.now(), unableTo("provision", stuckProgress))
+	}
+	cc.orphanInstance(row)
+	return 1
+}
+
+// failStuckUpdate fails an update whose worker is dead. The backing broker is not asked to clean up: what the update
+// was about is still there.
+func failStuckUpdate(cc *controller, row *instance) int {
+	if !row.last.is(kindUpdate, stateInProgress) || !row.job.stuck(jobUpdateInstance) {
+		return 0
+	}
+	cc.onInstance(row).mark(kindUpdate, stateFailed, stuckUpdate)
+	row.job.pinned = false
+	row.job.set(jobFailed, cc.now(), row.job.errors...)
+	return 1
+}
+
+// retryStuckDeletes has a new worker go on polling for deletes whose worker is dead, of an instance and of its keys,
+// and returns how many there were.
+func retryStuckDeletes(cc *controller, row *instance) int {
+	touched := 0
+	for _, k := range row.keys {
+		if k.last.is(kindDelete, stateInProgress) && k.job.stuck(jobDeleteKey) {
+			k.job = cc.database.reviveJob(k.job)
+			cc.workers.poll(k.job, &unbinding{cc.onKey(k)}, k.job.polled)
+			touched++
+		}
+	}
+	if row.last.is(kindDelete, stateInProgress) && row.job.stuck(jobDeleteInstance) {
+		row.job = cc.database.reviveJob(row.job)
+		row.deletion = row.job
+		cc.workers.poll(row.job, cc.deletion(row, row.job), row.job.polled)
+		touched++
+	}
+	return touched
 }
 
 // stuck tells that a job was left behind by a worker that died.
@@ -80,54 +112,22 @@ func (j *job) stuck(operation string) bool {
 	return j != nil && j.operation == operation && j.over() && (j.state == jobPolling || j.state == jobFailed)
 }
 
-// failStuckUpdate ends an update whose worker is dead. The backing broker is not
-// told: what the update was about is still there.
-func (s *Simulator) failStuckUpdate(row *instance) int {
-	if !row.last.is(kindUpdate, stateInProgress) || !row.job.stuck(jobUpdateInstance) {
-		return 0
-	}
-	s.onInstance(row).mark(kindUpdate, stateFailed, stuckUpdate)
-	row.job.pinned = false
-	row.job.set(jobFailed, s.options.Now(), row.job.errors...)
-	return 1
-}
-
-// retryStuckDeletes has a new worker go on polling for deletes whose worker is
-// dead, of an instance and of its keys, and returns how many there were.
-func (s *Simulator) retryStuckDeletes(row *instance) int {
-	touched := 0
-	for _, k := range row.keys {
-		if k.last.is(kindDelete, stateInProgress) && k.job.stuck(jobDeleteKey) {
-			k.job = s.revived(k.job)
-			s.poll(k.job, &unbinding{s.onKey(k)}, k.job.polled)
-			touched++
-		}
-	}
-	if row.last.is(kindDelete, stateInProgress) && row.job.stuck(jobDeleteInstance) {
-		row.job = s.revived(row.job)
-		row.deletion = row.job
-		s.poll(row.job, s.deletion(row, row.job), row.job.polled)
-		touched++
-	}
-	return touched
-}
-
-// revived is a job of the same GUID as one whose worker is dead.
-func (s *Simulator) revived(j *job) *job {
+// reviveJob puts a job of the same GUID in the place of one whose worker is dead.
+func (db *database) reviveJob(j *job) *job {
 	again := *j
 	again.dead, again.pinned, again.errors = false, false, nil
 	if again.polled.IsZero() {
 		again.polled = time.Now()
 	}
-	s.world.jobs[j.guid] = &again
+	db.jobs[j.guid] = &again
 	return &again
 }
 
-// collectJobs forgets every job, as if all of them were old. Their work goes on.
-func (s *Simulator) collectJobs() int {
-	n := len(s.world.jobs)
-	clear(s.world.jobs)
-	for _, row := range s.world.instances.ordered {
+// forgetJobs drops every job, as if all of them were old, and returns how many there were. Their work goes on.
+func (db *database) forgetJobs() int {
+	n := len(db.jobs)
+	clear(db.jobs)
+	for _, row := range db.instances.ordered {
 		row.job = nil
 		for _, k := range row.keys {
 			k.job = nil
@@ -136,60 +136,39 @@ func (s *Simulator) collectJobs() int {
 	return n
 }
 
-// dropJob forgets one job.
-func (s *Simulator) dropJob(r *http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	guid := r.PathValue("guid")
-	if s.world.jobs[guid] == nil {
+// dropJob is DELETE /__sim/jobs/GUID: the job can no longer be found, its work goes on.
+func dropJob(c *controlCall) (any, error) {
+	guid := c.request.PathValue("guid")
+	if c.database.jobs[guid] == nil {
 		return nil, refusedControl(http.StatusNotFound, "There is no job %q.", guid)
 	}
-	delete(s.world.jobs, guid)
-	return struct{}{}, nil
+	delete(c.database.jobs, guid)
+	return nil, nil
 }
 
-// holdWorkers keeps workers from taking up jobs, or lets those take them up
-// that would have come meanwhile.
-func (s *Simulator) holdWorkers(r *http.Request) (any, error) {
+// holdWorkers is POST /__sim/workers: it keeps workers from taking up jobs, or lets those take them up that would have
+// come meanwhile.
+func holdWorkers(c *controlCall) (any, error) {
 	var wanted struct {
 		Held bool `json:"held"`
 	}
-	if err := readControl(r, &wanted); err != nil {
+	if err := c.read(&wanted); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = wanted.Held
-	for !s.held && s.overdue > 0 {
-		s.overdue--
-		s.pickUp()
-	}
-	return map[string]int{"waiting": len(s.waiting)}, nil
+	return map[string]int{"waiting": c.workers.hold(wanted.Held)}, nil
 }
 
-// vanishSpace removes a space with everything in it, as a recursive delete by
-// somebody else; the backing broker is not asked.
-func (s *Simulator) vanishSpace(r *http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.world.organizationNamed(r.PathValue("org"))
-	if o == nil || s.world.spaceNamed(o, r.PathValue("space")) == nil {
-		return nil, refusedControl(http.StatusNotFound, "There is no space %q in %q.", r.PathValue("space"), r.PathValue("org"))
+// vanishSpace is DELETE /__sim/spaces/ORG/SPACE: the space goes with everything in it, as by somebody else's recursive
+// delete; the backing broker is not asked.
+func vanishSpace(c *controlCall) (any, error) {
+	org, name := c.request.PathValue("org"), c.request.PathValue("space")
+	sp := c.database.spaceAt(org + "/" + name)
+	if sp == nil {
+		return nil, refusedControl(http.StatusNotFound, "There is no space %q in %q.", name, org)
 	}
-	sp := s.world.spaceNamed(o, r.PathValue("space"))
-	for _, row := range s.world.instancesOf(sp) {
-		s.dropInstance(row)
+	for _, row := range c.database.instancesIn(sp) {
+		c.dropInstance(row)
 	}
-	s.world.removeSpace(sp)
-	return struct{}{}, nil
-}
-
-func (w *world) instancesOf(sp *space) []*instance {
-	var found []*instance
-	for _, row := range w.instances.ordered {
-		if row.space == sp {
-			found = append(found, row)
-		}
-	}
-	return found
+	c.database.removeSpace(sp)
+	return nil, nil
 }

@@ -12,16 +12,50 @@ import (
 	"time"
 )
 
-// world is what the Cloud Controller's database holds. It is guarded by the
-// simulator's mutex; rows handed out of it are read under the same lock.
-type world struct {
+// controller is the Cloud Controller behind the routes: its database, what its operators have decided, its workers, and
+// the service broker that it asks.
+type controller struct {
+	options Options
+	random  *randomness
+	tokens  *tokenIssuer
+	limiter *rateLimiter
+
+	// mu guards the four below and the rows in them. It is held while a handler runs, while a function of the control
+	// does, and while a worker takes a step; all functions that are given a row are called with it held. None of them
+	// waits.
+	mu         sync.Mutex
+	database   *database
+	conditions conditions
+	backing    *backingBroker
+	workers    *workers
+}
+
+func newController(o Options) *controller {
+	random := newRandomness(o.Random)
+	cc := &controller{
+		options:    o,
+		random:     random,
+		tokens:     newTokenIssuer(o.Now, random),
+		limiter:    newRateLimiter(o),
+		database:   newDatabase(o.Now(), collationsOf(o)),
+		conditions: noConditions(),
+		backing:    newBackingBroker(o.BrokerDelay),
+	}
+	cc.workers = newWorkers(cc)
+	return cc
+}
+
+func (cc *controller) now() time.Time { return cc.options.Now() }
+
+// database is what the Cloud Controller keeps.
+type database struct {
+	names         collations
 	started       time.Time
 	organizations []*organization
 	spaces        []*space
 	spaceByGUID   map[string]*space
 	spaceByName   map[spaceName]*space
-	names         collations
-	vanished      map[string]int // spaces removed, by GUID of the organization and name
+	removed       map[string]int // how many spaces there were before, by GUID of the organization and name
 	users         []*user
 	roles         map[roleName]*role
 	market        *marketplace
@@ -37,49 +71,48 @@ type rows struct {
 	swept     time.Time // when old jobs were last dropped
 }
 
-func newWorld(now time.Time, names collations) *world {
-	w := &world{
+func newDatabase(now time.Time, names collations) *database {
+	db := &database{
+		names:       names,
 		started:     now,
 		spaceByGUID: map[string]*space{},
 		spaceByName: map[spaceName]*space{},
-		vanished:    map[string]int{},
-		names:       names,
+		removed:     map[string]int{},
 		users:       newUsers(now),
 		roles:       map[roleName]*role{},
 		market:      newMarketplace(),
 	}
 	for _, name := range []string{"ferry", "ferry-b", "demo"} {
-		w.addOrganization(name, now)
+		db.addOrganization(name, now)
 	}
-	w.forget()
-	return w
+	db.forget()
+	return db
 }
 
 // forget drops instances, keys and jobs.
-func (w *world) forget() {
-	w.market.forgetInstances()
-	w.rows = rows{
-		sequence:  w.sequence,
-		instances: newInstanceTable(w.names.rows),
+func (db *database) forget() {
+	db.market.forgetInstances()
+	db.rows = rows{
+		sequence:  db.sequence,
+		instances: newInstanceTable(db.names.rows),
 		keys:      map[string]*key{},
 		jobs:      map[string]*job{},
-		swept:     w.swept,
+		swept:     db.swept,
 	}
 }
 
-func (w *world) nextSequence() int64 {
-	w.sequence++
-	return w.sequence
+func (db *database) nextSequence() int64 {
+	db.sequence++
+	return db.sequence
 }
 
-// collation is how a column of the database compares names: two names are the
-// same when their collations are.
+// collation is how a column of the database compares names: two names are the same when their collations are.
 type collation func(string) string
 
 func exactly(name string) string { return name }
 
-// withoutCase is the collation of organizations, spaces, offerings and plans in
-// every Cloud Controller, and of instances and keys in some.
+// withoutCase is the collation of organizations, spaces, offerings and plans in every Cloud Controller, and of
+// instances and keys in some.
 func withoutCase(name string) string { return strings.ToLower(name) }
 
 // collations are those of a simulated Cloud Foundry.
@@ -102,14 +135,13 @@ func collationsOf(o Options) collations {
 // same tells whether two names are one.
 func (c collation) same(a, b string) bool { return c(a) == c(b) }
 
-// passes tells whether a name is among those wanted; a filter that is not set
-// lets everything through.
+// passes tells whether a name is among those wanted; a filter that is not set lets everything through.
 func (c collation) passes(wanted []string, name string) bool {
 	return wanted == nil || slices.ContainsFunc(wanted, func(other string) bool { return c.same(other, name) })
 }
 
-// randomness stretches a seed that was read once into GUIDs and secrets, so
-// that a reader which fails or blocks later cannot disturb a request.
+// randomness stretches a seed that was read once into GUIDs and secrets, so that a reader which fails or blocks later
+// cannot disturb a request.
 type randomness struct {
 	mu     sync.Mutex
 	stream *rand.ChaCha8
@@ -140,15 +172,14 @@ func (r *randomness) secret() string {
 	return hex.EncodeToString(r.bytes(16))
 }
 
-// fixedGUID derives a GUID from a kind and a name, so that a restart serves the
-// same one.
+// fixedGUID derives a GUID from a kind and a name, so that a restart serves the same one.
 func fixedGUID(kind, name string) string {
 	sum := sha256.Sum256([]byte("cfsim " + kind + " " + name))
 	return formatUUID(sum[:16], 8)
 }
 
-// unusedGUID is fixedGUID for a name that others may have had before: it goes
-// past that many earlier ones, and past GUIDs that are in use.
+// unusedGUID is fixedGUID for a name that others may have had before: it goes past that many earlier ones, and past
+// GUIDs that are in use.
 func unusedGUID(kind, name string, earlier int, used func(guid string) bool) string {
 	for ; ; earlier++ {
 		seed := name

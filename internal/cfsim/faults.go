@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -36,30 +37,49 @@ type fault struct {
 	Hits    int               `json:"hits"`
 }
 
-// faultList is guarded by the simulator's mutex.
-type faultList struct {
+// faults are those that wait for requests. They have a lock of their own, because a request meets them before the
+// controller's is taken.
+type faults struct {
+	mu     sync.Mutex
 	last   int
 	active []*fault
 }
 
-func (l *faultList) add(f fault) string {
-	l.last++
-	f.ID = "fault-" + strconv.Itoa(l.last)
-	f.Hits = 0
-	l.active = append(l.active, &f)
-	return f.ID
+// disturb calls handle as the first matching fault lets it. The request is not bound to its caller here: its body was
+// read before, and nothing looks at its context, so that a request that is held up takes effect in the end even when
+// nobody waits for the answer.
+func (l *faults) disturb(c *call, pattern string, closed <-chan struct{}, handle func() *answer) *answer {
+	f, found := l.take(c, pattern)
+	if !found {
+		return handle()
+	}
+	delay := time.Duration(f.DelayMS) * time.Millisecond
+	if f.When == faultBefore {
+		pause(delay, closed)
+		if f.Action == faultDelay {
+			return handle()
+		}
+		return f.strike(c.request)
+	}
+	a := handle()
+	pause(delay, closed)
+	if f.Action == faultDelay {
+		return a
+	}
+	return f.strike(c.request)
 }
 
-// take returns the first fault that matches, counts the hit, and drops the
-// fault when it is used up.
-func (l *faultList) take(c *call, pattern string) (fault, bool) {
+// take returns the first fault that matches, counts the hit, and drops the fault when it is used up.
+func (l *faults) take(c *call, pattern string) (fault, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for i, f := range l.active {
 		if !f.matches(c, pattern) {
 			continue
 		}
 		f.Hits++
 		if f.Times > 0 && f.Hits >= f.Times {
-			l.active = append(l.active[:i:i], l.active[i+1:]...)
+			l.active = slices.Delete(slices.Clone(l.active), i, i+1)
 		}
 		return *f, true
 	}
@@ -74,32 +94,6 @@ func (f *fault) matches(c *call, pattern string) bool {
 	}
 	uri := r.URL.RequestURI()
 	return f.Match == "" || strings.Contains(string(c.body), f.Match) || strings.Contains(uri, f.Match) || strings.Contains(unescape(uri), f.Match)
-}
-
-// throughFaults calls handle as the first matching fault lets it. The request
-// is not bound to its caller here: its body was read before, and nothing looks
-// at its context, so that a call that is held up takes effect in the end even
-// when nobody waits for the answer.
-func (s *Simulator) throughFaults(c *call, pattern string, handle func() *answer) *answer {
-	s.mu.Lock()
-	f, found := s.faults.take(c, pattern)
-	s.mu.Unlock()
-	if !found {
-		return handle()
-	}
-	if f.When == faultBefore {
-		s.hold(time.Duration(f.DelayMS) * time.Millisecond)
-		if f.Action == faultDelay {
-			return handle()
-		}
-		return f.strike(c.request)
-	}
-	result := handle()
-	s.hold(time.Duration(f.DelayMS) * time.Millisecond)
-	if f.Action == faultDelay {
-		return result
-	}
-	return f.strike(c.request)
 }
 
 // strike gives the fault's own answer, or none.
@@ -117,23 +111,41 @@ func (f *fault) strike(r *http.Request) *answer {
 	return a
 }
 
-// hold waits; when the simulator is closed meanwhile, the call ends there.
-func (s *Simulator) hold(d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.done:
-		panic(http.ErrAbortHandler)
-	}
+func (l *faults) add(f fault) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last++
+	f.ID = "fault-" + strconv.Itoa(l.last)
+	f.Hits = 0
+	l.active = append(l.active, &f)
+	return f.ID
 }
 
-func (s *Simulator) addFault(r *http.Request) (any, error) {
+// list returns copies of the faults that are left.
+func (l *faults) list() []fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := make([]fault, 0, len(l.active))
+	for _, f := range l.active {
+		copied := *f
+		if copied.Headers == nil {
+			copied.Headers = map[string]string{}
+		}
+		list = append(list, copied)
+	}
+	return list
+}
+
+func (l *faults) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = nil
+}
+
+// addFault is POST /__sim/faults.
+func addFault(c *controlCall) (any, error) {
 	f := fault{Method: "*", Route: "*", When: faultBefore, Status: http.StatusServiceUnavailable}
-	if err := readControl(r, &f); err != nil {
+	if err := c.read(&f); err != nil {
 		return nil, err
 	}
 	if f.Page != "" && f.Action == "" {
@@ -142,56 +154,39 @@ func (s *Simulator) addFault(r *http.Request) (any, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return map[string]string{"id": s.faults.add(f)}, nil
+	return map[string]string{"id": c.faults.add(f)}, nil
 }
 
 // check says what is wrong with a fault, in a sentence.
 func (f *fault) check() error {
 	methods := []string{"*", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
-	bad := func(format string, args ...any) error { return refusedControl(http.StatusBadRequest, format, args...) }
 	switch {
 	case !slices.Contains(methods, strings.ToUpper(f.Method)):
-		return bad("The method of a fault is an HTTP method or *, not %q.", f.Method)
+		return badInput("The method of a fault is an HTTP method or *, not %q.", f.Method)
 	case f.Route != "*" && !strings.HasPrefix(f.Route, "/"):
-		return bad("The route of a fault is a pattern like /v3/service_instances/:guid or *, not %q.", f.Route)
+		return badInput("The route of a fault is a pattern like /v3/service_instances/:guid or *, not %q.", f.Route)
 	case f.When != faultBefore && f.When != faultAfter:
-		return bad("A fault happens before or after, not %q.", f.When)
+		return badInput("A fault happens before or after, not %q.", f.When)
 	case f.Action != faultDrop && f.Action != faultDelay && f.Action != faultRespond:
-		return bad("The action of a fault is drop, delay or respond, not %q.", f.Action)
+		return badInput("The action of a fault is drop, delay or respond, not %q.", f.Action)
 	case f.Times < 0 || f.DelayMS < 0:
-		return bad("The times and delay_ms of a fault cannot be negative.")
+		return badInput("The times and delay_ms of a fault cannot be negative.")
 	case f.Action == faultRespond && (f.Status < 200 || f.Status > 599):
-		return bad("The status of a fault is between 200 and 599, not %d.", f.Status)
+		return badInput("The status of a fault is between 200 and 599, not %d.", f.Status)
 	case f.Page != "" && (f.Action != faultRespond || f.Body != ""):
-		return bad("A page is all that a fault responds with; only headers may be added.")
+		return badInput("A page is all that a fault responds with; only headers may be added.")
 	}
 	if _, known := pageNamed(f.Page); !known && f.Page != "" {
-		return bad("There is no page %q; GET %s/pages lists them.", f.Page, controlPrefix)
+		return badInput("There is no page %q; GET %s/pages lists them.", f.Page, controlPrefix)
 	}
 	return nil
 }
 
-func (s *Simulator) listFaults(*http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]fault, 0, len(s.faults.active))
-	for _, f := range s.faults.active {
-		copied := *f
-		if copied.Headers == nil {
-			copied.Headers = map[string]string{}
-		}
-		list = append(list, copied)
-	}
-	return list, nil
-}
+func listFaults(c *controlCall) (any, error) { return c.faults.list(), nil }
 
-func (s *Simulator) clearFaults(*http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults.active = nil
-	return struct{}{}, nil
+func clearFaults(c *controlCall) (any, error) {
+	c.faults.clear()
+	return nil, nil
 }
 
 // pageView is a page as the control lists it.
@@ -201,7 +196,7 @@ type pageView struct {
 	Body    string            `json:"body"`
 }
 
-func (s *Simulator) listPages(*http.Request) (any, error) {
+func listPages(*controlCall) (any, error) {
 	list := map[string]pageView{}
 	for name, p := range pages() {
 		list[name] = pageView{p.status, p.headers, p.body}
@@ -209,8 +204,8 @@ func (s *Simulator) listPages(*http.Request) (any, error) {
 	return list, nil
 }
 
-// cannedPage is an answer that something in front of, or inside, a Cloud Foundry is
-// known to give. "{host}" in a body stands for the host of the request.
+// cannedPage is an answer that something in front of, or inside, a Cloud Foundry is known to give. "{host}" in a body
+// stands for the host of the request.
 type cannedPage struct {
 	status  int
 	headers map[string]string
@@ -223,8 +218,7 @@ func pageNamed(name string) (cannedPage, bool) {
 	return p, known
 }
 
-// pages are all that a fault may name, with their literal texts (contract,
-// sections 2.2, 2.5 and 4).
+// pages are all that a fault may name, with their literal texts (contract, sections 2.2, 2.5 and 4).
 func pages() map[string]cannedPage {
 	all := map[string]cannedPage{}
 	for _, group := range []map[string]cannedPage{routerPages(), frontPages(), uaaPages(), controllerPages(), brokerPages(), strangePages()} {
@@ -253,8 +247,7 @@ func routerPages() map[string]cannedPage {
 	}
 }
 
-// frontPages are those of the nginx before the Cloud Controller, of the load
-// balancer before all, and of maintenance.
+// frontPages are those of the nginx before the Cloud Controller, of the load balancer before all, and of maintenance.
 func frontPages() map[string]cannedPage {
 	html := func(status int, title, server string) cannedPage {
 		return cannedPage{status, map[string]string{"Content-Type": "text/html"}, "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" +
@@ -311,9 +304,7 @@ func controllerPages() map[string]cannedPage {
 		failure(500, 10001, "UnknownError", "An unknown error occurred."),
 		failure(500, 10011, "CF-DatabaseError", "Database error"),
 		failure(503, 10015, "CF-ServiceUnavailable", "Database connection failure"),
-		failure(403, 10017, "CF-OrgSuspended", "The organization is suspended"),
-		failure(403, 10019, "CF-SpaceSuspended", "The space is suspended"),
-		failure(422, 10020, "CF-ResourceBeingDeleted", "The space is being deleted"),
+		orgSuspended(), spaceSuspended(), beingDeleted("space"),
 		failure(500, 10081, "CF-InternalServerError", "Error while processing encrypted data"),
 		failure(403, 330002, "CF-FeatureDisabled", "Feature Disabled: "+featureInstances),
 	} {
@@ -329,8 +320,7 @@ func controllerPages() map[string]cannedPage {
 	all["cc-10016-broker"] = errorPage(429, 10016, "CF-ServiceBrokerRateLimitExceeded", "Service broker concurrent request limit exceeded").with("Retry-After", "30")
 	all["cc-10016-unique"] = errorPage(422, 10016, "CF-UniquenessError", "Label could not be saved: it was set by another request")
 	all["cc-20008"] = errorPage(429, 20008, "CF-UaaRateLimited", "The UAA is currently rate limited. Please try again later").with("Retry-After", "5")
-	// The header is named "Content-Type:" there, so that a client reads a value
-	// that begins with the second colon.
+	// The header is named "Content-Type:" there, so that a client reads a value that begins with the second colon.
 	all["cc-20004"] = errorPage(502, 20004, "CF-UaaUnavailable", unavailable).with("Content-Type", ": application/json; charset=utf-8")
 	all["cc-20004-controller"] = errorPage(503, 20004, "CF-UaaUnavailable", unavailable)
 	return all

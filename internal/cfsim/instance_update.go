@@ -16,7 +16,7 @@ type updateRequest struct {
 	metadataOnly bool
 }
 
-func (c *call) updateRequest() (updateRequest, error) {
+func readUpdate(c *call) (updateRequest, error) {
 	m, err := c.message("name", "tags", "parameters", "relationships", "maintenance_info", "metadata")
 	if err != nil {
 		return updateRequest{}, err
@@ -64,40 +64,37 @@ func (m *message) maintenance() *string {
 	return &version
 }
 
-// updateInstance changes a row at once when the backing broker has no part in
-// it, and by a job otherwise.
-func (s *Simulator) updateInstance(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	row, err := s.instanceToChange(c)
+// updateInstance changes a row at once when the backing broker has no part in it, and by a job otherwise.
+func updateInstance(c *call) (*answer, error) {
+	row, err := c.instanceToChange()
 	if err != nil {
 		return nil, err
 	}
-	u, err := c.updateRequest()
+	u, err := readUpdate(c)
 	if err != nil {
 		return nil, err
 	}
 	if err := updatable(row, u.metadataOnly); err != nil {
 		return nil, err
 	}
-	if err := s.checkUpdate(row, &u); err != nil {
+	if err := checkUpdate(c, row, &u); err != nil {
 		return nil, err
 	}
 	if !u.metadataOnly {
 		// The lock that keeps other operations away until this one has ended.
-		s.onInstance(row).mark(kindUpdate, stateInProgress, "")
+		c.onInstance(row).mark(kindUpdate, stateInProgress, "")
 	}
 	if needsBroker(row, u) {
-		row.job = s.newJob(jobUpdateInstance, row.guid)
-		s.queue(row.job, &updating{instanceWork: s.onInstance(row), changes: u.changes})
+		row.job = c.newJob(jobUpdateInstance, row.guid)
+		c.workers.queue(row.job, &updating{instanceWork: c.onInstance(row), changes: u.changes})
 		return jobAnswer(c.base, row.job), nil
 	}
-	s.apply(row, u.changes)
-	row.updated = s.options.Now()
+	c.apply(row, u.changes)
+	row.updated = c.now()
 	if !u.metadataOnly {
-		s.onInstance(row).mark(kindUpdate, stateSucceeded, "")
+		c.onInstance(row).mark(kindUpdate, stateSucceeded, "")
 	}
-	return jsonAnswer(http.StatusOK, c.instanceView(row))
+	return jsonAnswer(http.StatusOK, row.view(c)), nil
 }
 
 // updatable applies the state of the row.
@@ -123,7 +120,7 @@ func needsBroker(row *instance, u updateRequest) bool {
 var errNameTooLong = errors.New("name is too long for the database")
 
 // checkUpdate applies the rules of names, plans, versions and limits.
-func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
+func checkUpdate(c *call, row *instance, u *updateRequest) error {
 	if u.name != nil {
 		if utf8.RuneCountInString(*u.name) > maxName {
 			// The real one does not expect this error of its database either.
@@ -132,11 +129,11 @@ func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
 		if *u.name != row.name && len(row.sharedWith) > 0 {
 			return unprocessable("Service instances that have been shared cannot be renamed")
 		}
-		if !s.nameFree(row, *u.name) {
+		if !c.database.instances.free(row, *u.name) {
 			return unprocessable("The service instance name is taken: " + *u.name)
 		}
 	}
-	if err := s.checkPlanChange(row, u); err != nil {
+	if err := checkPlanChange(c, row, u); err != nil {
 		return err
 	}
 	if err := checkMaintenance(row, u); err != nil {
@@ -149,11 +146,11 @@ func (s *Simulator) checkUpdate(row *instance, u *updateRequest) error {
 	return err
 }
 
-func (s *Simulator) checkPlanChange(row *instance, u *updateRequest) error {
+func checkPlanChange(c *call, row *instance, u *updateRequest) error {
 	if u.planGUID == "" || u.planGUID == row.plan.guid {
 		return nil
 	}
-	p, err := s.usablePlan(u.planGUID, row.space)
+	p, err := c.usablePlan(u.planGUID, row.space)
 	if err != nil {
 		return err
 	}
@@ -167,7 +164,7 @@ func (s *Simulator) checkPlanChange(row *instance, u *updateRequest) error {
 		return unprocessable("The service plan is invalid: cannot switch to non-bindable plan when service bindings exist")
 	}
 	u.plan = p
-	return s.checkPaid(row.space, p)
+	return c.conditions.allowPaid(row.space, p)
 }
 
 func checkMaintenance(row *instance, u *updateRequest) error {
@@ -188,8 +185,7 @@ func checkMaintenance(row *instance, u *updateRequest) error {
 	return nil
 }
 
-// checkAccessible refuses what a plan that has left the catalog cannot be
-// asked for any more.
+// checkAccessible refuses what a plan that has left the catalog cannot be asked for any more.
 func checkAccessible(row *instance, u *updateRequest) error {
 	if row.plan.active() || u.plan != nil {
 		return nil
@@ -220,16 +216,16 @@ type changes struct {
 	parameters  []byte
 }
 
-// updating is the work of service_instance.update. Nothing of what was asked
-// for can be seen before the backing broker has succeeded.
+// updating is the work of service_instance.update. Nothing of what was asked for can be seen before the backing broker
+// has succeeded.
 type updating struct {
 	instanceWork
 	changes
 }
 
-func (w *updating) moot(bool) (bool, *cfError) {
-	err := w.vanished()
-	return err != nil, err
+func (w *updating) moot(bool) (bool, []cfError) {
+	errors := w.vanished()
+	return errors != nil, errors
 }
 
 // target is the plan that the instance is to have afterwards.
@@ -246,7 +242,7 @@ func (w *updating) ask() reply {
 	if w.parameters != nil {
 		w.row.received = w.parameters
 	}
-	r := w.s.backing.ask(w.call(), w.target().spec.fates, w.row.guid)
+	r := w.backing.ask(w.call(), w.target().spec.fates, w.row.guid)
 	if r.dashboard != "" {
 		w.row.setDashboard(r.dashboard)
 	}
@@ -255,29 +251,29 @@ func (w *updating) ask() reply {
 
 func (w *updating) began() { w.mark(kindUpdate, stateInProgress, "") }
 
-func (w *updating) succeeded() *cfError {
+func (w *updating) succeeded() []cfError {
 	if w.parameters != nil {
 		w.row.applied = w.parameters
 	}
-	w.s.apply(w.row, w.changes)
+	w.apply(w.row, w.changes)
 	w.mark(kindUpdate, stateSucceeded, "")
 	return nil
 }
 
-// apply writes changes into a row. A limit of labels that another request has
-// used up in the meantime leaves the metadata as it is.
-func (s *Simulator) apply(row *instance, c changes) {
+// apply writes changes into a row. A limit of labels that another request has used up in the meantime leaves the
+// metadata as it is.
+func (cc *controller) apply(row *instance, c changes) {
 	if marks, err := row.metadata.applied(c.metadata); err == nil {
 		row.metadata = marks
 	}
-	if c.name != nil && s.nameFree(row, *c.name) {
-		s.world.instances.rename(row, *c.name)
+	if c.name != nil && cc.database.instances.free(row, *c.name) {
+		cc.database.instances.rename(row, *c.name)
 	}
 	if c.tags != nil {
 		row.tags = *c.tags
 	}
 	if c.plan != nil && c.plan != row.plan {
-		s.world.instances.changePlan(row, c.plan)
+		cc.database.instances.changePlan(row, c.plan)
 		row.maintenance = c.plan.spec.version
 	}
 	if c.maintenance != nil {

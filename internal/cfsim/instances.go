@@ -43,8 +43,7 @@ type instanceName struct {
 	name  string
 }
 
-// instanceTable holds instances in order of creation, with the indexes that
-// make look-ups cheap however many there are.
+// instanceTable holds instances in order of creation, with the indexes that make look-ups cheap however many there are.
 type instanceTable struct {
 	names   collation
 	ordered []*instance
@@ -79,6 +78,14 @@ func (t *instanceTable) sharedInto(sp *space, name string) *instance {
 		}
 	}
 	return nil
+}
+
+// free tells whether a row may have a name in its space and in those that it is shared with.
+func (t *instanceTable) free(row *instance, name string) bool {
+	return !slices.ContainsFunc(append([]*space{row.space}, row.sharedWith...), func(sp *space) bool {
+		other := t.named(sp, name)
+		return other != nil && other != row
+	})
 }
 
 func (t *instanceTable) add(i *instance) {
@@ -149,16 +156,20 @@ func (t *instanceTable) candidates(names, guids []string) []*instance {
 }
 
 // removeInstance drops a row with its keys.
-func (w *world) removeInstance(i *instance) {
+func (db *database) removeInstance(i *instance) {
 	for _, k := range i.keys {
-		delete(w.keys, k.guid)
+		delete(db.keys, k.guid)
 	}
 	i.keys = nil
-	w.instances.remove(i)
+	db.instances.remove(i)
+}
+
+func (db *database) instancesIn(sp *space) []*instance {
+	return passing(db.instances.ordered, func(row *instance) bool { return row.space == sp })
 }
 
 // present tells whether the row is still in the table.
-func (w *world) present(i *instance) bool { return w.instances.byGUID[i.guid] == i }
+func (db *database) present(i *instance) bool { return db.instances.byGUID[i.guid] == i }
 
 type instanceView struct {
 	GUID             string            `json:"guid"`
@@ -191,12 +202,12 @@ type instanceLinks struct {
 	SharedSpaces              link `json:"shared_spaces"`
 }
 
-func (c *call) instanceView(i *instance) instanceView {
+func (i *instance) view(c *call) instanceView {
 	self := c.base + "/v3/service_instances/" + i.guid
 	v := instanceView{
 		GUID: i.guid, CreatedAt: timestamp(i.created), UpdatedAt: timestamp(i.updated),
-		Name: i.name, Tags: orNone(i.tags), LastOperation: c.lastOperation(i.last), Type: "managed",
-		MaintenanceInfo:  c.maintenanceOf(i.maintenance),
+		Name: i.name, Tags: orNone(i.tags), LastOperation: i.last.viewOn(c.options), Type: "managed",
+		MaintenanceInfo:  maintenanceOn(c.options, i.maintenance),
 		UpgradeAvailable: i.plan.spec.version != "" && i.plan.spec.version != i.maintenance,
 		Relationships:    instanceRelations{related(i.space.guid), related(i.plan.guid)},
 		Metadata:         i.metadata,
@@ -210,50 +221,54 @@ func (c *call) instanceView(i *instance) instanceView {
 			SharedSpaces:              link{Href: self + "/relationships/shared_spaces"},
 		},
 	}
-	if !c.korifi {
+	if !c.options.Korifi {
 		v.DashboardURL = i.dashboard
 	}
 	return v
 }
 
-func (s *Simulator) getInstance(c *call) (*answer, error) {
-	rules := instanceFields()
-	if err := c.allow(rules.params()...); err != nil {
-		return nil, err
+// instance returns the row of a request that its caller may read.
+func (c *call) instance() (*instance, error) {
+	i := c.database.instances.get(c.guid)
+	if i == nil || !c.readable() {
+		return nil, notFound("Service instance")
 	}
-	asked, err := c.fields(rules)
+	return i, nil
+}
+
+// instanceToChange returns the row of a request that its caller may change.
+func (c *call) instanceToChange() (*instance, error) {
+	i, err := c.instance()
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, err := s.instance(c)
+	return i, c.writable(i.space)
+}
+
+func getInstance(c *call) (*answer, error) {
+	rules := instanceListFields.withoutRelationships()
+	c.query.allow(rules.params()...)
+	extra := includingFields(c.query.fields(rules))
+	if err := c.query.problem(); err != nil {
+		return nil, err
+	}
+	i, err := c.instance()
 	if err != nil {
 		return nil, err
 	}
 	body := struct {
 		instanceView
-		Included map[string]included `json:"included,omitempty"`
-	}{instanceView: c.instanceView(i)}
-	if extra := includedByInstances(asked); extra != nil {
+		Included map[string]any `json:"included,omitempty"`
+	}{instanceView: i.view(c)}
+	if extra != nil {
 		body.Included = extra([]*instance{i})
 	}
-	return jsonAnswer(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, body), nil
 }
 
 // getInstanceParameters asks the backing broker while the caller waits.
-func (s *Simulator) getInstanceParameters(c *call) (*answer, error) {
-	f, err := s.instanceFetch(c)
-	if err != nil {
-		return nil, err
-	}
-	return s.fetched(f)
-}
-
-func (s *Simulator) instanceFetch(c *call) (*fetch, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, err := s.instance(c)
+func getInstanceParameters(c *call) (*answer, error) {
+	i, err := c.instance()
 	switch {
 	case err != nil:
 		return nil, err
@@ -264,53 +279,33 @@ func (s *Simulator) instanceFetch(c *call) (*fetch, error) {
 	case i.last.running():
 		return nil, &apiError{status: http.StatusConflict, cfError: instanceBusy(i.name)}
 	}
-	return s.newFetch(i.call(fetchInstance), i.applied), nil
+	return c.fetch(i.call(fetchInstance), i.applied)
 }
 
-func (s *Simulator) listInstances(c *call) (*answer, error) {
-	rules := instanceListFields()
+func listInstances(c *call) (*answer, error) {
+	q := &c.query
 	params := slices.Concat([]string{"names", "guids", "type", "space_guids", "organization_guids", "service_plan_guids", "service_plan_names",
-		"label_selector", "page", "per_page", "order_by"}, rules.params(), timeParams())
-	if err := c.allow(c.without(params, "organization_guids", "service_plan_names")...); err != nil {
-		return nil, err
-	}
-	asked, err := c.fields(rules)
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := c.instanceFilter()
-	if err != nil {
-		return nil, err
-	}
-	return listed(s, func() (*listPage[instanceView], error) {
-		found := passing(s.world.instances.candidates(c.wanted("names"), c.wanted("guids")), func(i *instance) bool { return s.readable(c) && wanted(i) })
-		return takePage(c, found, (*instance).sortKeys, c.instanceView, includedByInstances(asked))
-	})
+		"label_selector", "page", "per_page", "order_by"}, instanceListFields.params(), timeParams)
+	q.allow(c.exceptOnKorifi(params, "organization_guids", "service_plan_names")...)
+	extra := includingFields(q.fields(instanceListFields))
+	wanted := instanceFilter(c)
+	found := passing(c.database.instances.candidates(q.wanted("names"), q.wanted("guids")), func(i *instance) bool { return c.readable() && wanted(i) })
+	return listed(c, found, (*instance).view, extra)
 }
 
-func (c *call) instanceFilter() (func(*instance) bool, error) {
-	names, guids, kinds := c.wanted("names"), c.wanted("guids"), c.wanted("type")
-	spaces, orgs := c.wanted("space_guids"), c.wanted("organization_guids")
-	plans, planNames := c.wanted("service_plan_guids"), c.wanted("service_plan_names")
-	labels, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
-	inTime, err := c.timeFilter()
-	if err != nil {
-		return nil, err
-	}
-	for _, kind := range kinds {
-		if kind != "managed" && kind != "user-provided" {
-			return nil, badQuery("Type must be one of 'managed', 'user-provided'")
-		}
-	}
+func instanceFilter(c *call) func(*instance) bool {
+	q, compared := &c.query, c.database.names
+	names, guids := q.wanted("names"), q.wanted("guids")
+	spaces, orgs := q.wanted("space_guids"), q.wanted("organization_guids")
+	plans, planNames := q.wanted("service_plan_guids"), q.wanted("service_plan_names")
+	labels, inTime := q.selector(), q.timeFilter()
+	kinds := q.oneOf("type", "'managed', 'user-provided'", "managed", "user-provided")
 	return func(i *instance) bool {
-		return c.names.rows.passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
+		return compared.rows.passes(names, i.name) && passes(guids, i.guid) && passes(kinds, "managed") &&
 			i.inPlaces(spaces, orgs) && inTime(i.created, i.updated) &&
-			passes(plans, i.plan.guid) && c.names.places.passes(planNames, i.plan.spec.name) &&
+			passes(plans, i.plan.guid) && compared.places.passes(planNames, i.plan.spec.name) &&
 			labels.matches(i.metadata.Labels)
-	}, nil
+	}
 }
 
 // Kinds and states of last operations.
@@ -325,8 +320,8 @@ const (
 	stateFailed     = "failed"
 )
 
-// lastOperation of an instance or key. It is written anew at every step, so
-// that created says when it was last written, as in the Cloud Controller.
+// lastOperation of an instance or key. It is written anew at every step, so that created says when it was last written,
+// as in the Cloud Controller.
 type lastOperation struct {
 	kind, state, description string
 	written                  time.Time
@@ -348,10 +343,10 @@ type lastOperationView struct {
 	CreatedAt   string  `json:"created_at"`
 }
 
-// lastOperation is what the API shows of one. A Cloud Controller has nothing
-// to show where there was none; Korifi shows empty words.
-func (c *call) lastOperation(l lastOperation) any {
-	if l.blank() && !c.korifi {
+// viewOn is what the API shows of the last operation of an instance. A Cloud Controller has nothing to show where there
+// was none; Korifi shows empty words.
+func (l lastOperation) viewOn(o Options) any {
+	if l.blank() && !o.Korifi {
 		return struct{}{}
 	}
 	return l.view()

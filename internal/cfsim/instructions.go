@@ -18,17 +18,14 @@ type instruction struct {
 	Instance  string `json:"instance"`
 	Binding   string `json:"binding"`
 	Times     int    `json:"times"` // 0 until cleared
-	// Answer is what the request brings, Polls what asking after an accepted
-	// one does.
+	// Answer is what the request brings, Polls what asking after an accepted one does.
 	Answer      string `json:"answer"`
 	Polls       string `json:"polls"`
 	Description string `json:"description"`
-	// RetryAfter is how many seconds the broker wants to be left alone between
-	// polls.
+	// RetryAfter is how many seconds the broker wants to be left alone between polls.
 	RetryAfter   int    `json:"retry_after"`
 	DashboardURL string `json:"dashboard_url"`
-	// Details are what GET …/details of the key then answers, in place of the
-	// usual credentials.
+	// Details are what GET …/details of the key then answers, in place of the usual credentials.
 	Details json.RawMessage `json:"details,omitempty"`
 	Hits    int             `json:"hits"`
 }
@@ -39,7 +36,8 @@ const maxRetryAfter = 86400
 // What a Cloud Controller makes of answers without a description.
 const (
 	rejectedRequest   = "The service broker rejected the request. Status Code: 400 Bad Request, Body: {}"
-	badResponse       = "The service broker returned an invalid response. Status Code: 500 Internal Server Error, Body: {}"
+	invalid           = "The service broker returned an invalid response. Status Code: "
+	badResponse       = invalid + "500 Internal Server Error, Body: {}"
 	malformedResponse = "The service broker returned an invalid response: expected valid JSON object in body, broker returned 'no JSON'"
 	refusedLogin      = "Authentication with the service broker failed. Double-check that the username and password are correct."
 	unreachable       = "The service broker could not be reached"
@@ -49,42 +47,35 @@ const (
 	versionConflict   = "The service broker did not provide a reason for this conflict, please ensure the catalog is up to date and you are providing a version supported by this service plan"
 )
 
-// refusal is an error of the backing broker: how it reads without a
-// description, whether a description takes the place of that, and whether
-// something may be left that has to be cleaned up (R11).
+// refusal is an error of the backing broker.
 type refusal struct {
-	bare      string
-	described bool
-	orphan    bool
+	bare      string // how it reads without a description
+	described bool   // a description takes the place of that
+	orphan    bool   // something may be left that has to be cleaned up (R11)
+	fetched   string // the title that the Cloud Controller gives it when parameters were asked for, after CF-ServiceBroker
 }
 
-// The refusals that a delete treats in a way of its own.
+// The refusals that a delete treats in a way of its own, and one that a fetch does.
 const (
 	answerConcurrency = "concurrency"
 	answerConflict    = "conflict"
+	answerTimeout     = "request-timeout"
 )
 
-func refusals() map[string]refusal {
-	return map[string]refusal{
-		"rejected":           {rejectedRequest, true, false},     // 400
-		"unauthorized":       {refusedLogin, false, false},       // 401
-		"request-timeout":    {timedOutMessage, false, false},    // 408
-		answerConflict:       {"Resource conflict", true, false}, // 409
-		"async-required":     {asyncRequired, false, false},      // 422
-		answerConcurrency:    {concurrentRequest, false, false},  // 422
-		"requires-app":       {appRequired, false, false},        // 422
-		"version-conflict":   {versionConflict, true, false},     // 422
-		"unprocessable":      {rejectedBody("422"), true, true},  // 422 without a known error
-		"error":              {badResponse, true, true},          // 500
-		"malformed":          {malformedResponse, false, true},   // 201 without JSON
-		"unexpected-success": {rejectedBody("204"), false, true}, // 204
-		"unreachable":        {unreachable, false, false},        // nobody listens
-	}
-}
-
-func rejectedBody(status string) string {
-	phrase := map[string]string{"422": "422 Unprocessable Entity", "204": "204 No Content"}[status]
-	return "The service broker returned an invalid response. Status Code: " + phrase + ", Body: {}"
+var refusals = map[string]refusal{
+	"rejected":           {rejectedRequest, true, false, "RequestRejected"},                           // 400
+	"unauthorized":       {refusedLogin, false, false, "ApiAuthenticationFailed"},                     // 401
+	answerTimeout:        {timedOutMessage, false, false, "ApiTimeout"},                               // 408
+	answerConflict:       {"Resource conflict", true, false, "RequestRejected"},                       // 409
+	"async-required":     {asyncRequired, false, false, "RequestRejected"},                            // 422
+	answerConcurrency:    {concurrentRequest, false, false, "RequestRejected"},                        // 422
+	"requires-app":       {appRequired, false, false, "RequestRejected"},                              // 422
+	"version-conflict":   {versionConflict, true, false, "RequestRejected"},                           // 422
+	"unprocessable":      {invalid + "422 Unprocessable Entity, Body: {}", true, true, "BadResponse"}, // 422 without a known error
+	"error":              {badResponse, true, true, "BadResponse"},                                    // 500
+	"malformed":          {malformedResponse, false, true, "ResponseMalformed"},                       // 201 without JSON
+	"unexpected-success": {invalid + "204 No Content, Body: {}", false, true, "BadResponse"},          // 204
+	"unreachable":        {unreachable, false, false, "ApiUnreachable"},                               // nobody listens
 }
 
 // Answers beside refusals, and what polls may bring.
@@ -111,8 +102,7 @@ func (i *instruction) concerns(c brokerCall) bool {
 	return is(i.Operation, c.operation) && is(i.Org, c.org) && is(i.Instance, c.instance) && is(i.Binding, c.binding)
 }
 
-// instructed returns the first instruction for a call, counts the hit, and
-// drops it when it is used up.
+// instructed returns the first instruction for a call, counts the hit, and drops it when it is used up.
 func (b *backingBroker) instructed(c brokerCall) *instruction {
 	for at, i := range b.instructions {
 		if !i.concerns(c) {
@@ -148,7 +138,7 @@ func (i *instruction) refusal() reply {
 	if i.Answer == answerGone {
 		return reply{outcome: replyRefused, message: "The service broker rejected the request. Status Code: 410 Gone, Body: {}"}
 	}
-	r := refusals()[i.Answer]
+	r := refusals[i.Answer]
 	message := r.bare
 	if r.described && i.Description != "" {
 		message = "Service broker error: " + i.Description
@@ -183,64 +173,56 @@ func (b *backingBroker) instruct(i instruction) string {
 	return i.ID
 }
 
-// instructBroker adds an instruction; everything but its answer may be left
-// out.
-func (s *Simulator) instructBroker(r *http.Request) (any, error) {
+// instructBroker adds an instruction; everything but its answer may be left out.
+func instructBroker(c *controlCall) (any, error) {
 	i := instruction{Times: 1, Polls: pollsSucceeded}
-	if err := readControl(r, &i); err != nil {
+	if err := c.read(&i); err != nil {
 		return nil, err
 	}
 	if err := i.check(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return map[string]string{"id": s.backing.instruct(i)}, nil
+	return map[string]string{"id": c.backing.instruct(i)}, nil
 }
 
 func (i *instruction) check() error {
 	operations := []string{"", provision, update, deprovision, bind, unbind, fetchInstance, fetchBinding}
-	answers := append([]string{answerDone, answerAccepted, answerSilent, answerGone}, slices.Sorted(maps.Keys(refusals()))...)
+	answers := append([]string{answerDone, answerAccepted, answerSilent, answerGone}, slices.Sorted(maps.Keys(refusals))...)
 	polls := []string{pollsSucceeded, pollsFailed, pollsInProgress, pollsError, pollsRejected, pollsGone, pollsUnfetched}
-	bad := func(format string, args ...any) error { return refusedControl(http.StatusBadRequest, format, args...) }
 	switch {
 	case !slices.Contains(operations, i.Operation):
-		return bad("The operation of an instruction is provision, update, deprovision, bind, unbind, fetch_instance, fetch_binding or empty, not %q.", i.Operation)
+		return badInput("The operation of an instruction is provision, update, deprovision, bind, unbind, fetch_instance, fetch_binding or empty, not %q.", i.Operation)
 	case !slices.Contains(answers, i.Answer):
-		return bad("The answer of an instruction is one of %s, not %q.", strings.Join(answers, ", "), i.Answer)
+		return badInput("The answer of an instruction is one of %s, not %q.", strings.Join(answers, ", "), i.Answer)
 	case !slices.Contains(polls, i.Polls):
-		return bad("The polls of an instruction are one of %s, not %q.", strings.Join(polls, ", "), i.Polls)
+		return badInput("The polls of an instruction are one of %s, not %q.", strings.Join(polls, ", "), i.Polls)
 	case i.Polls == pollsUnfetched && i.Operation != bind:
-		return bad("Only what a bind made can be unfetchable.")
+		return badInput("Only what a bind made can be unfetchable.")
 	case i.Details != nil && i.Operation != bind:
-		return bad("Only a bind brings details.")
+		return badInput("Only a bind brings details.")
 	case brokerCall{operation: i.Operation}.fetches() && i.Answer == answerAccepted:
-		return bad("A fetch is answered at once; it cannot be accepted.")
+		return badInput("A fetch is answered at once; it cannot be accepted.")
 	case i.Times < 0 || i.RetryAfter < 0:
-		return bad("The times and retry_after of an instruction cannot be negative.")
+		return badInput("The times and retry_after of an instruction cannot be negative.")
 	}
 	return checkDetails(i.Details)
 }
 
-func (s *Simulator) listInstructions(*http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]instruction, 0, len(s.backing.instructions))
-	for _, i := range s.backing.instructions {
+func listInstructions(c *controlCall) (any, error) {
+	list := make([]instruction, 0, len(c.backing.instructions))
+	for _, i := range c.backing.instructions {
 		list = append(list, *i)
 	}
 	return list, nil
 }
 
-func (s *Simulator) clearInstructions(*http.Request) (any, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.backing.instructions = nil
-	return struct{}{}, nil
+func clearInstructions(c *controlCall) (any, error) {
+	c.backing.instructions = nil
+	return nil, nil
 }
 
-// What the backing broker is asked for parameters by. Such requests change
-// nothing and are not among broker_calls; an instruction has to name them.
+// What the backing broker is asked for parameters by. Such requests change nothing and are not among broker_calls; an
+// instruction has to name them.
 const (
 	fetchInstance = "fetch_instance"
 	fetchBinding  = "fetch_binding"
@@ -250,50 +232,24 @@ func (c brokerCall) fetches() bool {
 	return c.operation == fetchInstance || c.operation == fetchBinding
 }
 
-// fetch is a request for parameters, and what comes of it.
-type fetch struct {
-	parameters json.RawMessage
-	as         instruction // the zero one when there is none
-}
-
-// newFetch takes the instruction for a fetch; the caller holds s.mu.
-func (s *Simulator) newFetch(c brokerCall, parameters json.RawMessage) *fetch {
-	f := &fetch{parameters: parameters}
-	if i := s.backing.instructed(c); i != nil {
-		f.as = *i
+// fetch asks the backing broker for parameters, and answers with them or with the error that the Cloud Controller
+// passes on. A broker that is silent keeps the caller waiting.
+func (c *call) fetch(asked brokerCall, parameters json.RawMessage) (*answer, error) {
+	i := c.backing.instructed(asked)
+	switch {
+	case i == nil || i.Answer == answerDone:
+		return jsonAnswer(http.StatusOK, orEmpty(parameters)), nil
+	case i.Answer == answerSilent:
+		a := errorAnswer(failure(http.StatusGatewayTimeout, 10001, "CF-HttpClientTimeout", timedOutMessage))
+		a.wait = c.options.BrokerTimeout
+		return a, nil
 	}
-	return f
-}
-
-// fetched answers with the parameters, or with the error that the Cloud
-// Controller passes on. The caller does not hold s.mu: a broker that is silent
-// keeps nobody else waiting.
-func (s *Simulator) fetched(f *fetch) (*answer, error) {
-	switch f.as.Answer {
-	case "", answerDone:
-		return jsonAnswer(http.StatusOK, orEmpty(f.parameters))
-	case answerSilent:
-		s.hold(s.options.BrokerTimeout)
-		return nil, failure(http.StatusGatewayTimeout, 10001, "CF-HttpClientTimeout", timedOutMessage)
-	}
-	r := f.as.refusal()
-	status := http.StatusBadGateway
-	if f.as.Answer == "request-timeout" {
+	status, title := http.StatusBadGateway, "RequestRejected"
+	if i.Answer == answerTimeout {
 		status = http.StatusGatewayTimeout
 	}
-	return nil, failure(status, 10001, fetchTitle(f.as.Answer), r.message)
-}
-
-// fetchTitle is the class of error that the Cloud Controller shows when a fetch
-// is answered so.
-func fetchTitle(answered string) string {
-	titles := map[string]string{
-		"unauthorized": "CF-ServiceBrokerApiAuthenticationFailed", "request-timeout": "CF-ServiceBrokerApiTimeout",
-		"error": "CF-ServiceBrokerBadResponse", "unprocessable": "CF-ServiceBrokerBadResponse", "unexpected-success": "CF-ServiceBrokerBadResponse",
-		"malformed": "CF-ServiceBrokerResponseMalformed", "unreachable": "CF-ServiceBrokerApiUnreachable",
+	if r, known := refusals[i.Answer]; known {
+		title = r.fetched
 	}
-	if title, known := titles[answered]; known {
-		return title
-	}
-	return "CF-ServiceBrokerRequestRejected"
+	return nil, failure(status, 10001, "CF-ServiceBroker"+title, i.refusal().message)
 }

@@ -24,9 +24,8 @@ const (
 	jobDeleteRole     = "role.delete"
 )
 
-// How long ended jobs of resources that are gone stay readable, and how often
-// such jobs are looked for. A Cloud Controller keeps them for 90 days; here
-// they only have to outlive whoever polls them.
+// How long ended jobs of resources that are gone stay readable, and how often such jobs are looked for. A Cloud
+// Controller keeps them for 90 days; here they only have to outlive whoever polls them.
 const (
 	jobKept       = 10 * time.Minute
 	jobSweepEvery = time.Minute
@@ -59,34 +58,43 @@ func (j *job) set(state string, at time.Time, errors ...cfError) {
 	j.state, j.updated, j.errors = state, at, errors
 }
 
-// newJob queues nothing yet; the caller holds s.mu.
-func (s *Simulator) newJob(operation, resource string) *job {
-	now := s.options.Now()
-	guid := s.random.guid()
-	if s.options.Korifi {
+// end fails a job that has errors and completes one that has none.
+func (j *job) end(at time.Time, errors ...cfError) {
+	if len(errors) > 0 {
+		j.set(jobFailed, at, errors...)
+		return
+	}
+	j.set(jobComplete, at)
+}
+
+// newJob writes the row of a job; it queues nothing yet.
+func (cc *controller) newJob(operation, resource string) *job {
+	now := cc.now()
+	guid := cc.random.guid()
+	if cc.options.Korifi {
 		guid = korifiJobID(operation, resource)
 	}
 	j := &job{guid: guid, operation: operation, resource: resource, state: jobProcessing, created: now, updated: now}
-	s.world.sweepJobs(now)
-	s.world.jobs[j.guid] = j
+	cc.database.sweepJobs(now)
+	cc.database.jobs[j.guid] = j
 	return j
 }
 
-func (w *world) sweepJobs(now time.Time) {
-	if now.Sub(w.swept) < jobSweepEvery {
+func (db *database) sweepJobs(now time.Time) {
+	if now.Sub(db.swept) < jobSweepEvery {
 		return
 	}
-	w.swept = now
-	for guid, j := range w.jobs {
-		if j.ended() && now.Sub(j.updated) > jobKept && !w.exists(j) {
-			delete(w.jobs, guid)
+	db.swept = now
+	for guid, j := range db.jobs {
+		if j.ended() && now.Sub(j.updated) > jobKept && !db.exists(j) {
+			delete(db.jobs, guid)
 		}
 	}
 }
 
 // exists tells whether the row that a job is about is still there.
-func (w *world) exists(j *job) bool {
-	return w.instances.get(j.resource) != nil || w.keys[j.resource] != nil || w.spaceByGUID[j.resource] != nil
+func (db *database) exists(j *job) bool {
+	return db.instances.get(j.resource) != nil || db.keys[j.resource] != nil || db.spaceByGUID[j.resource] != nil
 }
 
 type jobView struct {
@@ -118,13 +126,11 @@ func (j *job) resourceLink(base string) (string, link) {
 	}
 }
 
-func (s *Simulator) getJob(c *call) (*answer, error) {
-	if err := c.allow(); err != nil {
+func getJob(c *call) (*answer, error) {
+	if err := c.query.only(); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.world.jobs[c.guid]
+	j := c.database.jobs[c.guid]
 	if j == nil {
 		return nil, notFound("Job")
 	}
@@ -133,230 +139,222 @@ func (s *Simulator) getJob(c *call) (*answer, error) {
 		Operation: j.operation, State: j.state, Errors: append([]cfError{}, j.errors...), Warnings: append([]jobWarning{}, j.warnings...),
 		Links: map[string]link{"self": {Href: c.base + "/v3/jobs/" + j.guid}},
 	}
-	if s.world.exists(j) {
+	if c.database.exists(j) {
 		name, href := j.resourceLink(c.base)
 		v.Links[name] = href
 	}
-	return jsonAnswer(http.StatusOK, v)
+	return jsonAnswer(http.StatusOK, v), nil
 }
 
-// later runs step after d, holding s.mu, unless the simulator was closed or
-// reset in between. The caller holds s.mu.
-func (s *Simulator) later(d time.Duration, step func()) {
-	if s.closed {
+// workers do what is due later: they take up jobs, poll the backing broker, and clean up. Their methods, and the steps
+// that they take, are called with the controller's lock held.
+type workers struct {
+	*controller
+	timers  map[*time.Timer]struct{}
+	waiting []func() // what jobs begin with, those that wait longest first
+	held    bool     // by the control
+	overdue int      // how many workers came while they were held
+	closed  bool
+}
+
+func newWorkers(cc *controller) *workers {
+	return &workers{controller: cc, timers: map[*time.Timer]struct{}{}}
+}
+
+// later takes a step after d, unless the simulator was closed or reset in between.
+func (wk *workers) later(d time.Duration, step func()) {
+	if wk.closed {
 		return
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(d, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		wk.mu.Lock()
+		defer wk.mu.Unlock()
 		// A stopped timer may have fired already and have waited for the lock.
-		if _, live := s.timers[timer]; !live {
+		if _, live := wk.timers[timer]; !live {
 			return
 		}
-		delete(s.timers, timer)
+		delete(wk.timers, timer)
 		step()
 	})
-	s.timers[timer] = struct{}{}
+	wk.timers[timer] = struct{}{}
 }
 
-// cancelTimers makes sure that no step given to later runs any more. The
-// caller holds s.mu.
-func (s *Simulator) cancelTimers() {
-	for timer := range s.timers {
+// reset makes sure that no step given to later is taken any more, and lets workers that were held go.
+func (wk *workers) reset() {
+	for timer := range wk.timers {
 		timer.Stop()
 	}
-	clear(s.timers)
-	s.waiting, s.overdue = nil, 0
+	clear(wk.timers)
+	wk.waiting, wk.overdue, wk.held = nil, 0, false
 }
 
-// defaultPollingLimit is how long a Cloud Controller polls a backing broker
-// whose plan does not say.
-const defaultPollingLimit = 7 * 24 * time.Hour
+// close is reset for good.
+func (wk *workers) close() {
+	wk.reset()
+	wk.closed = true
+}
 
-// failedState is what a job on a key says when polling brought a failure: the
-// name of the class, the reason is only in the key's last operation.
-const failedState = "VCAP::CloudController::V3::LastOperationFailedState"
+// queue has a worker come after the usual delay. It takes the job that has waited longest, so that jobs start in the
+// order of their requests.
+func (wk *workers) queue(j *job, w work) {
+	wk.queueStep(func() {
+		if !wk.stopped(j, w, false) {
+			wk.carryOn(j, w, w.ask())
+		}
+	})
+}
 
-const timedOutMessage = "The request to the service broker timed out"
+// queueStep is queue for a job that a worker does at once.
+func (wk *workers) queueStep(step func()) {
+	if wk.closed {
+		return
+	}
+	wk.waiting = append(wk.waiting, step)
+	wk.later(wk.options.JobDelay, wk.takeUp)
+}
 
-// work is what one job does to one row. All its methods are called with the
-// simulator's mutex held.
+func (wk *workers) takeUp() {
+	if wk.held {
+		wk.overdue++
+		return
+	}
+	step := wk.waiting[0]
+	wk.waiting[0] = nil // lets go of the row
+	wk.waiting = wk.waiting[1:]
+	step()
+}
+
+// hold keeps workers from taking up jobs, or lets those that would have come meanwhile take them up. It returns how
+// many jobs wait.
+func (wk *workers) hold(held bool) int {
+	wk.held = held
+	for !wk.held && wk.overdue > 0 {
+		wk.overdue--
+		wk.takeUp()
+	}
+	return len(wk.waiting)
+}
+
+// work is what one job does to one row.
 type work interface {
-	// overtaken tells that the control has set the row's state: the work stops
-	// without a trace.
+	// overtaken tells that the control has set the row's state: the work stops without a trace.
 	overtaken() bool
-	// moot tells that there is nothing to do any more; the error is the job's,
-	// nil when that is a success. asked is false before the backing broker was
-	// asked the first time.
-	moot(asked bool) (over bool, why *cfError)
+	// moot tells that there is nothing to do any more; the errors are the job's, none when that is a success. asked is
+	// false before the backing broker was asked the first time.
+	moot(asked bool) (over bool, errors []cfError)
 	// ask sends the request to the backing broker.
 	ask() reply
-	// began notes that the backing broker is at it.
+	// began notes that the backing broker works on it.
 	began()
-	// succeeded writes the result into the row; the error is the job's, when
-	// the result cannot be written.
-	succeeded() *cfError
+	// succeeded writes the result into the row; the errors are the job's, when the result cannot be written.
+	succeeded() []cfError
 	// refused notes the answer to ask, and returns the job's errors.
 	refused(r reply) []cfError
-	// failed notes what polling brought, and returns the job's error.
+	// failed notes the failure that polling brought, and returns the job's error.
 	failed(description string) cfError
-	// abandoned notes that polling took too long or that there was no answer,
-	// and has removed what the operation may have left behind.
+	// abandoned notes that polling took too long or that there was no answer, and has the backing broker remove what the
+	// operation may have left behind.
 	abandoned(description string)
 	// call is what the backing broker is asked.
 	call() brokerCall
-	// about returns the GUID that the backing broker knows, the words of error
-	// texts, and the plan that sets the time limit.
+	// about returns the GUID that the backing broker knows, the words of error texts, and the plan that sets the time
+	// limit.
 	about() (guid string, words verbs, p *plan)
 }
 
 // verbs of an operation in error texts.
 type verbs struct {
-	ask  string // the first call failed
+	ask  string // the first request failed
 	gone string // the time for polling is over
 }
 
-// queuedJob waits for a worker.
-type queuedJob struct {
-	job  *job
-	work work
-	step func() // all there is to do, in place of work
-}
-
-// queue has a worker come after the usual delay. It takes the job that has
-// waited longest, so that jobs start in the order of their requests.
-func (s *Simulator) queue(j *job, w work) {
-	if s.closed {
-		return
-	}
-	s.waiting = append(s.waiting, queuedJob{job: j, work: w})
-	s.later(s.options.JobDelay, s.pickUp)
-}
-
-// queueStep is queue for a job that a worker does at once.
-func (s *Simulator) queueStep(j *job, step func()) {
-	if s.closed {
-		return
-	}
-	s.waiting = append(s.waiting, queuedJob{job: j, step: step})
-	s.later(s.options.JobDelay, s.pickUp)
-}
-
-func (s *Simulator) pickUp() {
-	if s.held {
-		s.overdue++
-		return
-	}
-	next := s.waiting[0]
-	s.waiting[0] = queuedJob{} // lets go of the row
-	s.waiting = s.waiting[1:]
-	if next.step != nil {
-		next.step()
-		return
-	}
-	if !s.stopped(next.job, next.work, false) {
-		s.heard(next.job, next.work, next.work.ask())
-	}
-}
-
-// stopped tells whether a job goes no further, and ends it where that is its
-// end.
-func (s *Simulator) stopped(j *job, w work, asked bool) bool {
+// stopped tells whether a job goes no further, and ends it where that is its end.
+func (wk *workers) stopped(j *job, w work, asked bool) bool {
 	if j.dead || w.overtaken() {
 		return true
 	}
-	over, why := w.moot(asked)
-	switch {
-	case !over:
-		return false
-	case why == nil:
-		j.set(jobComplete, s.options.Now())
-	default:
-		j.set(jobFailed, s.options.Now(), *why)
+	over, errors := w.moot(asked)
+	if over {
+		j.end(wk.now(), errors...)
 	}
-	return true
+	return over
 }
 
-// heard carries on with the backing broker's answer.
-func (s *Simulator) heard(j *job, w work, r reply) {
+// carryOn does what the backing broker's answer asks for.
+func (wk *workers) carryOn(j *job, w work, r reply) {
 	switch r.outcome {
 	case replyDone:
-		s.completed(j, w)
+		j.end(wk.now(), w.succeeded()...)
 	case replyAccepted:
 		w.began()
 		j.polled = time.Now()
-		s.poll(j, w, j.polled)
+		wk.poll(j, w, j.polled)
 	case replyRefused:
-		j.set(jobFailed, s.options.Now(), w.refused(r)...)
+		j.end(wk.now(), w.refused(r)...)
 	case replySilent:
-		s.later(s.options.BrokerTimeout, func() { s.unanswered(j, w) })
+		wk.later(wk.options.BrokerTimeout, func() { wk.unanswered(j, w) })
 	case replyLater:
-		j.set(jobPolling, s.options.Now())
-		s.later(s.options.PollInterval, func() { s.asked(j, w) })
+		j.set(jobPolling, wk.now())
+		wk.later(wk.options.PollInterval, func() { wk.askAgain(j, w) })
 	case replyNever:
 	}
 }
 
-// asked asks again what could not be asked before.
-func (s *Simulator) asked(j *job, w work) {
-	if !s.stopped(j, w, true) {
-		s.heard(j, w, w.ask())
+// askAgain asks what could not be asked before.
+func (wk *workers) askAgain(j *job, w work) {
+	if !wk.stopped(j, w, true) {
+		wk.carryOn(j, w, w.ask())
 	}
 }
 
-// completed writes what the backing broker has done.
-func (s *Simulator) completed(j *job, w work) {
-	if err := w.succeeded(); err != nil {
-		j.set(jobFailed, s.options.Now(), *err)
-		return
-	}
-	j.set(jobComplete, s.options.Now())
-}
+const timedOutMessage = "The request to the service broker timed out"
 
-func (s *Simulator) unanswered(j *job, w work) {
-	if s.stopped(j, w, true) {
+func (wk *workers) unanswered(j *job, w work) {
+	if wk.stopped(j, w, true) {
 		return
 	}
 	_, words, _ := w.about()
 	w.abandoned(timedOutMessage)
-	j.set(jobFailed, s.options.Now(), unableTo(words.ask, timedOutMessage))
+	j.end(wk.now(), unableTo(words.ask, timedOutMessage))
 }
 
-// poll asks the backing broker again after the interval, or when the time
-// limit is reached, whichever comes first.
-func (s *Simulator) poll(j *job, w work, since time.Time) {
+// poll asks the backing broker after the interval, or when the time limit is reached, whichever comes first.
+func (wk *workers) poll(j *job, w work, since time.Time) {
 	guid, _, p := w.about()
-	j.set(jobPolling, s.options.Now())
+	j.set(jobPolling, wk.now())
 	left := pollingLimit(p) - time.Since(since)
-	pause := max(s.options.PollInterval, s.backing.patience(guid))
-	s.later(min(pause, max(left, 0)), func() { s.polled(j, w, since) })
+	interval := max(wk.options.PollInterval, wk.backing.patience(guid))
+	wk.later(min(interval, max(left, 0)), func() { wk.polled(j, w, since) })
 }
 
-func (s *Simulator) polled(j *job, w work, since time.Time) {
-	if s.stopped(j, w, true) {
+func (wk *workers) polled(j *job, w work, since time.Time) {
+	if wk.stopped(j, w, true) {
 		return
 	}
 	guid, words, p := w.about()
-	if s.options.Korifi {
-		s.backing.repeated[w.call()]++
+	if wk.options.Korifi {
+		wk.backing.repeated[w.call()]++
 	}
-	state, description := s.backing.poll(guid)
+	state, description := wk.backing.poll(guid)
 	switch {
 	case state == pollSucceeded:
-		s.completed(j, w)
+		j.end(wk.now(), w.succeeded()...)
 	case state == pollUnfetched:
-		j.set(jobFailed, s.options.Now(), w.refused(reply{message: description})...)
+		j.end(wk.now(), w.refused(reply{message: description})...)
 	case state == pollFailed:
-		j.set(jobFailed, s.options.Now(), w.failed(description))
+		j.end(wk.now(), w.failed(description))
 	case time.Since(since) >= pollingLimit(p):
 		w.abandoned("Service Broker failed to " + words.gone + " within the required time.")
-		j.set(jobFailed, s.options.Now(), jobTimeout())
+		j.end(wk.now(), jobTimeout())
 	default:
 		w.began()
-		s.poll(j, w, since)
+		wk.poll(j, w, since)
 	}
 }
+
+// defaultPollingLimit is how long a Cloud Controller polls a backing broker whose plan does not say.
+const defaultPollingLimit = 7 * 24 * time.Hour
 
 func pollingLimit(p *plan) time.Duration {
 	if p.spec.pollingLimit > 0 {

@@ -2,37 +2,41 @@ package cfsim
 
 // keyWork is what all work on keys has in common.
 type keyWork struct {
-	s      *Simulator
+	*controller
 	row    *key
 	forced int // the row's count of forced states when the job was made
 }
 
-func (s *Simulator) onKey(row *key) keyWork { return keyWork{s: s, row: row, forced: row.forced} }
+func (cc *controller) onKey(row *key) keyWork {
+	return keyWork{controller: cc, row: row, forced: row.forced}
+}
 
 func (w keyWork) overtaken() bool { return w.row.forced != w.forced }
 
-func (w keyWork) gone() bool { return w.s.world.keys[w.row.guid] != w.row }
+func (w keyWork) gone() bool { return w.database.keys[w.row.guid] != w.row }
 
 func (w keyWork) mark(kind, state, description string) {
-	now := w.s.options.Now()
-	if w.s.options.Korifi {
+	now := w.now()
+	if w.options.Korifi {
 		description = "" // it never tells
 	}
 	w.row.last = lastOperation{kind: kind, state: state, description: description, written: now}
 	w.row.updated = now
 }
 
+// failedState is what a job on a key says when polling brought a failure: the name of the class, the reason is only in
+// the key's last operation.
+const failedState = "VCAP::CloudController::V3::LastOperationFailedState"
+
 // binding is the work of service_keys.create.
 type binding struct{ keyWork }
 
-func (w *binding) moot(bool) (bool, *cfError) {
+func (w *binding) moot(bool) (bool, []cfError) {
 	if w.gone() {
-		err := vanished("The binding could not be found: " + w.row.guid)
-		return true, &err
+		return true, []cfError{vanished("The binding could not be found: " + w.row.guid)}
 	}
 	if w.row.last.kind == kindDelete {
-		err := unableTo("create", "delete in progress")
-		return true, &err
+		return true, []cfError{unableTo("create", "delete in progress")}
 	}
 	return false, nil
 }
@@ -40,18 +44,18 @@ func (w *binding) moot(bool) (bool, *cfError) {
 func (w *binding) call() brokerCall { return w.row.call(bind) }
 
 func (w *binding) ask() reply {
-	if w.s.options.Korifi {
+	if w.options.Korifi {
 		if wait, needed := korifiWait(w.row.instance); needed {
 			return wait
 		}
 	}
 	plan := w.row.instance.plan
-	r := w.s.backing.ask(w.call(), plan.spec.fates, w.row.guid)
+	r := w.backing.ask(w.call(), plan.spec.fates, w.row.guid)
 	if r.details != nil {
 		w.row.answered = r.details
 	}
-	if r.outcome == replyAccepted && !plan.offering.spec.retrievable && !w.s.options.Korifi {
-		w.s.backing.forgetOperation(w.row.guid)
+	if r.outcome == replyAccepted && !plan.offering.spec.retrievable && !w.options.Korifi {
+		w.backing.forgetOperation(w.row.guid)
 		return reply{outcome: replyRefused, message: cannotFetch().Detail, own: []cfError{cannotFetch()}}
 	}
 	return r
@@ -64,14 +68,14 @@ func cannotFetch() cfError {
 
 func (w *binding) began() {
 	state := stateInProgress
-	if w.s.options.Korifi {
+	if w.options.Korifi {
 		state = stateInitial
 	}
 	w.mark(kindCreate, state, "")
 }
 
-func (w *binding) succeeded() *cfError {
-	w.row.password = w.s.random.secret()
+func (w *binding) succeeded() []cfError {
+	w.row.password = w.random.secret()
 	w.mark(kindCreate, stateSucceeded, "")
 	return nil
 }
@@ -79,7 +83,7 @@ func (w *binding) succeeded() *cfError {
 func (w *binding) refused(r reply) []cfError {
 	w.mark(kindCreate, stateFailed, r.message)
 	if r.orphan {
-		w.s.orphanKey(w.row)
+		w.orphanKey(w.row)
 	}
 	if r.own != nil {
 		return r.own
@@ -94,33 +98,31 @@ func (w *binding) failed(description string) cfError {
 
 func (w *binding) abandoned(description string) {
 	w.mark(kindCreate, stateFailed, description)
-	w.s.orphanKey(w.row)
+	w.orphanKey(w.row)
 }
 
 func (w *binding) about() (string, verbs, *plan) {
 	return w.row.guid, verbs{ask: "bind", gone: "bind"}, w.row.instance.plan
 }
 
-// orphanKey has the backing broker remove a binding whose create may have left
-// something, or whose row was replaced.
-func (s *Simulator) orphanKey(row *key) {
-	if s.options.Korifi {
+// orphanKey has the backing broker remove a binding whose create may have left something, or whose row was replaced.
+func (cc *controller) orphanKey(row *key) {
+	if cc.options.Korifi {
 		return
 	}
 	call, fates, guid := row.call(unbind), row.instance.plan.spec.fates, row.guid
-	s.later(s.options.JobDelay, func() { s.backing.ask(call, fates, guid) })
+	cc.workers.later(cc.options.JobDelay, func() { cc.backing.ask(call, fates, guid) })
 }
 
 // unbinding is the work of service_keys.delete.
 type unbinding struct{ keyWork }
 
-func (w *unbinding) moot(asked bool) (bool, *cfError) {
+func (w *unbinding) moot(asked bool) (bool, []cfError) {
 	if w.gone() {
 		return true, nil
 	}
 	if !asked && w.row.last.is(kindDelete, stateInProgress) {
-		err := unableTo("unbind", keyBusy)
-		return true, &err
+		return true, []cfError{unableTo("unbind", keyBusy)}
 	}
 	return false, nil
 }
@@ -128,14 +130,14 @@ func (w *unbinding) moot(asked bool) (bool, *cfError) {
 func (w *unbinding) call() brokerCall { return w.row.call(unbind) }
 
 func (w *unbinding) ask() reply {
-	return w.s.backing.ask(w.call(), w.row.instance.plan.spec.fates, w.row.guid)
+	return w.backing.ask(w.call(), w.row.instance.plan.spec.fates, w.row.guid)
 }
 
 func (w *unbinding) began() { w.mark(kindDelete, stateInProgress, "") }
 
-func (w *unbinding) succeeded() *cfError {
-	w.s.backing.forgetOperation(w.row.guid)
-	w.s.world.removeKey(w.row)
+func (w *unbinding) succeeded() []cfError {
+	w.backing.forgetOperation(w.row.guid)
+	w.database.removeKey(w.row)
 	return nil
 }
 
@@ -163,8 +165,8 @@ type newKey struct {
 	parameters     []byte
 }
 
-func (c *call) newKey() (newKey, error) {
-	m, err := c.message(c.without([]string{"type", "name", "parameters", "metadata", "relationships"}, "metadata")...)
+func readNewKey(c *call) (newKey, error) {
+	m, err := c.message(c.exceptOnKorifi([]string{"type", "name", "parameters", "metadata", "relationships"}, "metadata")...)
 	if err != nil {
 		return newKey{}, err
 	}
@@ -183,44 +185,42 @@ func (c *call) newKey() (newKey, error) {
 	return n, m.problem()
 }
 
-func (s *Simulator) createKey(c *call) (*answer, error) {
-	n, err := c.newKey()
+func createKey(c *call) (*answer, error) {
+	n, err := readNewKey(c)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := s.world.instances.get(n.instance)
-	if i == nil || !s.readable(c) {
+	i := c.database.instances.get(n.instance)
+	if i == nil || !c.readable() {
 		return nil, unprocessable("The service instance could not be found: '" + n.instance + "'")
 	}
-	if err := s.writable(c, i.space); err != nil {
+	if err := c.writable(i.space); err != nil {
 		return nil, err
 	}
-	if err := s.bindable(i, n.name); err != nil {
+	if err := bindable(c, i, n.name); err != nil {
 		return nil, err
 	}
 	marks, err := metadata{}.applied(n.metadata)
 	if err != nil {
 		return nil, err
 	}
-	if old := s.world.keyNamed(i, n.name); old != nil { // a failed create, see bindable
-		s.backing.forgetOperation(old.guid)
-		s.world.removeKey(old)
-		s.orphanKey(old)
+	if old := c.database.keyNamed(i, n.name); old != nil { // a failed create, see bindable
+		c.backing.forgetOperation(old.guid)
+		c.database.removeKey(old)
+		c.orphanKey(old)
 	}
-	if err := s.checkKeyQuota(i.space); err != nil {
+	if err := c.checkKeyQuota(i.space); err != nil {
 		return nil, err
 	}
-	k := s.addKey(i, n.name, lastOperation{kind: kindCreate, state: stateInitial, written: s.options.Now()})
+	k := c.addKey(i, n.name, lastOperation{kind: kindCreate, state: stateInitial, written: c.now()})
 	k.metadata, k.parameters = marks, n.parameters
-	k.job = s.newJob(jobCreateKey, k.guid)
-	s.queue(k.job, &binding{s.onKey(k)})
+	k.job = c.newJob(jobCreateKey, k.guid)
+	c.workers.queue(k.job, &binding{c.onKey(k)})
 	return jobAnswer(c.base, k.job), nil
 }
 
 // bindable tells whether an instance takes a key of that name.
-func (s *Simulator) bindable(i *instance, name string) error {
+func bindable(c *call, i *instance, name string) error {
 	const taken = "The binding name is invalid. Key binding names must be unique. The service instance already has "
 	switch {
 	case i.last.is(kindCreate, stateFailed):
@@ -230,7 +230,7 @@ func (s *Simulator) bindable(i *instance, name string) error {
 	case i.last.running():
 		return unprocessable("There is an operation in progress for the service instance")
 	}
-	old := s.world.keyNamed(i, name)
+	old := c.database.keyNamed(i, name)
 	switch {
 	case old == nil || old.last.is(kindCreate, stateFailed):
 		return nil
@@ -238,4 +238,24 @@ func (s *Simulator) bindable(i *instance, name string) error {
 		return unprocessable(taken + "a key binding with the name '" + name + "' that is getting deleted or its deletion failed.")
 	}
 	return unprocessable(taken + "a key binding with name '" + name + "'.")
+}
+
+// deleteKey queues a job and shows nothing of it.
+func deleteKey(c *call) (*answer, error) {
+	if err := c.query.only(); err != nil {
+		return nil, err
+	}
+	k, err := c.keyToChange()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case k.last.running() && !k.last.is(kindCreate, stateInProgress):
+		return nil, unprocessable(keyBusy)
+	case k.instance.last.running():
+		return nil, unprocessable("There is an operation in progress for the service instance.")
+	}
+	k.job = c.newJob(jobDeleteKey, k.guid)
+	c.workers.queue(k.job, &unbinding{c.onKey(k)})
+	return jobAnswer(c.base, k.job), nil
 }

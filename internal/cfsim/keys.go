@@ -37,24 +37,24 @@ func (k *key) call(operation string) brokerCall {
 }
 
 // addKey writes a row; the caller has made sure that the name is free.
-func (s *Simulator) addKey(i *instance, name string, last lastOperation) *key {
+func (cc *controller) addKey(i *instance, name string, last lastOperation) *key {
 	k := &key{
-		sequence: s.world.nextSequence(), guid: s.random.guid(), name: name, instance: i,
+		sequence: cc.database.nextSequence(), guid: cc.random.guid(), name: name, instance: i,
 		last: last, created: last.written, updated: last.written,
 	}
 	i.keys = append(i.keys, k)
-	s.world.keys[k.guid] = k
+	cc.database.keys[k.guid] = k
 	return k
 }
 
-func (w *world) removeKey(k *key) {
+func (db *database) removeKey(k *key) {
 	k.instance.keys = slices.DeleteFunc(k.instance.keys, func(other *key) bool { return other == k })
-	delete(w.keys, k.guid)
+	delete(db.keys, k.guid)
 }
 
-func (w *world) keyNamed(i *instance, name string) *key {
+func (db *database) keyNamed(i *instance, name string) *key {
 	for _, k := range i.keys {
-		if w.names.rows.same(k.name, name) {
+		if db.names.rows.same(k.name, name) {
 			return k
 		}
 	}
@@ -73,7 +73,7 @@ type keyView struct {
 	Links         map[string]link  `json:"links"`
 }
 
-func (c *call) keyView(k *key) keyView {
+func (k *key) view(c *call) keyView {
 	self := c.base + "/v3/service_credential_bindings/" + k.guid
 	return keyView{
 		GUID: k.guid, CreatedAt: timestamp(k.created), UpdatedAt: timestamp(k.updated), Name: k.name, Type: "key",
@@ -89,41 +89,44 @@ func (c *call) keyView(k *key) keyView {
 }
 
 // key returns the row of a call; the caller holds s.mu.
-func (s *Simulator) key(c *call) (*key, error) {
-	if k := s.world.keys[c.guid]; k != nil && s.readable(c) {
+func (c *call) key() (*key, error) {
+	if k := c.database.keys[c.guid]; k != nil && c.readable() {
 		return k, nil
 	}
 	return nil, notFound("Service credential binding")
 }
 
-func (s *Simulator) getKey(c *call) (*answer, error) {
-	if err := c.allow("include"); err != nil {
-		return nil, err
-	}
-	extra, err := c.includedInstances()
+// keyToChange returns the row of a request that its caller may change.
+func (c *call) keyToChange() (*key, error) {
+	k, err := c.key()
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, err := s.key(c)
+	return k, c.writable(k.instance.space)
+}
+
+func getKey(c *call) (*answer, error) {
+	c.query.allow("include")
+	extra := includingInstances(c)
+	if err := c.query.problem(); err != nil {
+		return nil, err
+	}
+	k, err := c.key()
 	if err != nil {
 		return nil, err
 	}
 	body := struct {
 		keyView
-		Included map[string]included `json:"included,omitempty"`
-	}{keyView: c.keyView(k)}
+		Included map[string]any `json:"included,omitempty"`
+	}{keyView: k.view(c)}
 	if extra != nil {
 		body.Included = extra([]*key{k})
 	}
-	return jsonAnswer(http.StatusOK, body)
+	return jsonAnswer(http.StatusOK, body), nil
 }
 
-func (s *Simulator) updateKey(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, err := s.keyToChange(c)
+func updateKey(c *call) (*answer, error) {
+	k, err := c.keyToChange()
 	if err != nil {
 		return nil, err
 	}
@@ -142,65 +145,33 @@ func (s *Simulator) updateKey(c *call) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.metadata, k.updated = marks, s.options.Now()
-	return jsonAnswer(http.StatusOK, c.keyView(k))
+	k.metadata, k.updated = marks, c.now()
+	return jsonAnswer(http.StatusOK, k.view(c)), nil
 }
 
-// deleteKey queues a job and shows nothing of it.
-func (s *Simulator) deleteKey(c *call) (*answer, error) {
-	if err := c.allow(); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, err := s.keyToChange(c)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case k.last.running() && !k.last.is(kindCreate, stateInProgress):
-		return nil, unprocessable(keyBusy)
-	case k.instance.last.running():
-		return nil, unprocessable("There is an operation in progress for the service instance.")
-	}
-	k.job = s.newJob(jobDeleteKey, k.guid)
-	s.queue(k.job, &unbinding{s.onKey(k)})
-	return jobAnswer(c.base, k.job), nil
-}
-
-func (s *Simulator) listKeys(c *call) (*answer, error) {
+func listKeys(c *call) (*answer, error) {
+	q := &c.query
 	params := []string{"names", "guids", "type", "service_instance_guids", "service_instance_names", "service_plan_guids", "service_plan_names",
 		"service_offering_guids", "service_offering_names", "app_guids", "app_names", "label_selector", "include", "page", "per_page", "order_by"}
-	if err := c.allow(slices.Concat(params, timeParams())...); err != nil {
-		return nil, err
-	}
-	extra, err := c.includedInstances()
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := c.keyFilter()
-	if err != nil {
-		return nil, err
-	}
-	return listed(s, func() (*listPage[keyView], error) {
-		found := passing(s.world.keyCandidates(c.wanted("guids"), c.wanted("service_instance_guids"), c.wanted("service_instance_names")), func(k *key) bool { return s.readable(c) && wanted(k) })
-		return takePage(c, found, (*key).sortKeys, c.keyView, extra)
-	})
+	q.allow(slices.Concat(params, timeParams)...)
+	extra := includingInstances(c)
+	wanted := keyFilter(c)
+	candidates := c.database.keyCandidates(q.wanted("guids"), q.wanted("service_instance_guids"), q.wanted("service_instance_names"))
+	return listed(c, passing(candidates, func(k *key) bool { return c.readable() && wanted(k) }), (*key).view, extra)
 }
 
-// keyCandidates narrows a search down without a scan where it can; the result
-// is in order of creation.
-func (w *world) keyCandidates(guids, instances, instanceNames []string) []*key {
+// keyCandidates narrows a search down without a scan where it can; the result is in order of creation.
+func (db *database) keyCandidates(guids, instances, instanceNames []string) []*key {
 	var found []*key
 	switch {
 	case guids != nil:
 		for _, guid := range guids {
-			if k := w.keys[guid]; k != nil {
+			if k := db.keys[guid]; k != nil {
 				found = append(found, k)
 			}
 		}
 	default:
-		for _, i := range w.instances.candidates(instanceNames, instances) {
+		for _, i := range db.instances.candidates(instanceNames, instances) {
 			found = append(found, i.keys...)
 		}
 	}
@@ -208,65 +179,43 @@ func (w *world) keyCandidates(guids, instances, instanceNames []string) []*key {
 	return slices.Compact(found)
 }
 
-func (c *call) keyFilter() (func(*key) bool, error) {
-	labels, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
-	inTime, err := c.timeFilter()
-	if err != nil {
-		return nil, err
-	}
-	names, guids, kinds := c.wanted("names"), c.wanted("guids"), c.wanted("type")
-	instances, instanceNames := c.wanted("service_instance_guids"), c.wanted("service_instance_names")
-	plans, planNames := c.wanted("service_plan_guids"), c.wanted("service_plan_names")
-	offerings, offeringNames := c.wanted("service_offering_guids"), c.wanted("service_offering_names")
-	apps := c.query.Has("app_guids") || c.query.Has("app_names")
-	for _, kind := range kinds {
-		if kind != "key" && kind != "app" {
-			return nil, badQuery("Type must be one of 'app', 'key'")
-		}
-	}
+func keyFilter(c *call) func(*key) bool {
+	q, compared := &c.query, c.database.names
+	labels, inTime := q.selector(), q.timeFilter()
+	names, guids, kinds := q.wanted("names"), q.wanted("guids"), q.oneOf("type", "'app', 'key'", "app", "key")
+	instances, instanceNames := q.wanted("service_instance_guids"), q.wanted("service_instance_names")
+	plans, planNames := q.wanted("service_plan_guids"), q.wanted("service_plan_names")
+	offerings, offeringNames := q.wanted("service_offering_guids"), q.wanted("service_offering_names")
+	apps := q.Has("app_guids") || q.Has("app_names")
 	return func(k *key) bool {
 		p := k.instance.plan
-		return !apps && c.names.rows.passes(names, k.name) && passes(guids, k.guid) && passes(kinds, "key") &&
-			passes(instances, k.instance.guid) && c.names.rows.passes(instanceNames, k.instance.name) &&
-			passes(plans, p.guid) && c.names.places.passes(planNames, p.spec.name) &&
-			passes(offerings, p.offering.guid) && c.names.places.passes(offeringNames, p.offering.spec.name) &&
+		return !apps && compared.rows.passes(names, k.name) && passes(guids, k.guid) && passes(kinds, "key") &&
+			passes(instances, k.instance.guid) && compared.rows.passes(instanceNames, k.instance.name) &&
+			passes(plans, p.guid) && compared.places.passes(planNames, p.spec.name) &&
+			passes(offerings, p.offering.guid) && compared.places.passes(offeringNames, p.offering.spec.name) &&
 			inTime(k.created, k.updated) && labels.matches(k.metadata.Labels)
-	}, nil
+	}
 }
 
-// includedInstances reads the include parameter of keys; the result is nil
-// when it is not set.
-func (c *call) includedInstances() (func([]*key) map[string]included, error) {
-	if c.korifi {
-		return nil, nil
+// includingInstances reads the include parameter of keys.
+func includingInstances(c *call) including[*key] {
+	if c.options.Korifi {
+		return nil
 	}
-	instances, apps := false, false
-	for _, name := range c.wanted("include") {
-		switch name {
-		case "service_instance":
-			instances = true
-		case "app":
-			apps = true
-		default:
-			return nil, badQuery("Invalid included resource: '" + name + "'. Valid included resources are: 'app', 'service_instance'")
+	asked := c.query.includes("'app', 'service_instance'", "app", "service_instance")
+	if asked == nil {
+		return nil
+	}
+	return func(keys []*key) map[string]any {
+		result := map[string]any{}
+		if slices.Contains(asked, "service_instance") {
+			result["service_instances"] = distinct(keys, func(k *key) *instance { return k.instance }, func(i *instance) instanceView { return i.view(c) })
 		}
-	}
-	if !instances && !apps {
-		return nil, nil
-	}
-	return func(keys []*key) map[string]included {
-		result := map[string]included{}
-		if instances {
-			result["service_instances"] = distinct(keys, func(k *key) *instance { return k.instance }, c.instanceView)
-		}
-		if apps {
+		if slices.Contains(asked, "app") {
 			result["apps"] = []struct{}{} // keys have none
 		}
 		return result
-	}, nil
+	}
 }
 
 // bigNumber is beyond what a floating-point number holds exactly.
@@ -299,20 +248,18 @@ type volumeDevice struct {
 	MountConfig map[string]string `json:"mount_config"`
 }
 
-func (s *Simulator) getKeyDetails(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, err := s.finishedKey(c)
+func getKeyDetails(c *call) (*answer, error) {
+	k, err := c.finishedKey()
 	if err != nil {
 		return nil, err
 	}
-	if !s.developer(c, k.instance.space) {
+	if !c.developer(k.instance.space) {
 		return nil, notFound("Service credential binding") // those who may only read do not learn that it is there
 	}
 	if !none(k.answered) {
-		return jsonAnswer(http.StatusOK, k.answered)
+		return jsonAnswer(http.StatusOK, k.answered), nil
 	}
-	return jsonAnswer(http.StatusOK, k.details())
+	return jsonAnswer(http.StatusOK, k.details()), nil
 }
 
 // none tells that there is no JSON, or null.
@@ -321,18 +268,18 @@ func none(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "nu
 // checkDetails refuses what no answer to GET …/details can be.
 func checkDetails(raw json.RawMessage) error {
 	if !none(raw) && raw[0] != '{' {
-		return refusedControl(http.StatusBadRequest, "The details of a key are an object or null.")
+		return badInput("The details of a key are an object or null.")
 	}
 	return nil
 }
 
 // finishedKey returns the row of a call when it has credentials.
-func (s *Simulator) finishedKey(c *call) (*key, error) {
-	k, err := s.key(c)
+func (c *call) finishedKey() (*key, error) {
+	k, err := c.key()
 	if err != nil {
 		return nil, err
 	}
-	if c.korifi && !k.last.is(kindCreate, stateSucceeded) {
+	if c.options.Korifi && !k.last.is(kindCreate, stateSucceeded) {
 		return nil, errUnfinished
 	}
 	if !k.last.is(kindCreate, stateSucceeded) {
@@ -361,23 +308,13 @@ func (k *key) details() keyDetails {
 }
 
 // getKeyParameters asks the backing broker while the caller waits.
-func (s *Simulator) getKeyParameters(c *call) (*answer, error) {
-	f, err := s.keyFetch(c)
-	if err != nil {
-		return nil, err
-	}
-	return s.fetched(f)
-}
-
-func (s *Simulator) keyFetch(c *call) (*fetch, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k, err := s.finishedKey(c)
+func getKeyParameters(c *call) (*answer, error) {
+	k, err := c.finishedKey()
 	if err != nil {
 		return nil, err
 	}
 	if !k.instance.plan.offering.spec.retrievable {
 		return nil, failure(http.StatusBadRequest, 90007, "CF-ServiceFetchBindingParametersNotSupported", "This service does not support fetching service binding parameters.")
 	}
-	return s.newFetch(k.call(fetchBinding), k.parameters), nil
+	return c.fetch(k.call(fetchBinding), k.parameters)
 }

@@ -35,8 +35,8 @@ func (p *plan) sortKeys() sortKeys { return sortKeys{name: p.spec.name} }
 // active tells whether the backing broker's catalog has the plan.
 func (p *plan) active() bool { return !p.hidden }
 
-// listed tells whether the Cloud Controller still has the row: one that has
-// left the catalog stays while instances use it.
+// listed tells whether the Cloud Controller still has the row: one that has left the catalog stays while instances use
+// it.
 func (p *plan) listed() bool { return p.active() || p.instances > 0 }
 
 func (p *plan) bindable() bool { return p.offering.spec.bindable && !p.spec.notBindable }
@@ -66,8 +66,8 @@ func newMarketplace() *marketplace {
 	return m
 }
 
-// register gives all rows GUIDs, which depend on names and on how many
-// registrations there were before. Instances keep their plans.
+// register gives all rows GUIDs, which depend on names and on how many registrations there were before. Instances keep
+// their plans.
 func (m *marketplace) register() {
 	suffix := ""
 	if m.registrations > 0 {
@@ -147,24 +147,22 @@ type offeringFeatures struct {
 	AllowContextUpdates  bool `json:"allow_context_updates"`
 }
 
-func (s *Simulator) offeringView(c *call) func(*offering) offeringView {
-	created := timestamp(s.world.started)
-	return func(o *offering) offeringView {
-		return offeringView{
-			GUID: o.guid, CreatedAt: created, UpdatedAt: created,
-			Name: o.spec.name, Description: o.spec.description, Available: o.active(), Shareable: o.shareable,
-			Tags: orNone(o.spec.tags), Requires: orNone(o.spec.requires),
-			BrokerCatalog: offeringCatalog{ID: o.catalogID, Metadata: map[string]string{"displayName": o.spec.name}, Features: offeringFeatures{
-				PlanUpdateable: o.spec.updateable, Bindable: o.spec.bindable, InstancesRetrievable: o.spec.retrievable,
-				BindingsRetrievable: o.spec.retrievable, AllowContextUpdates: o.spec.contexts,
-			}},
-			Relationships: map[string]toOne{"service_broker": related(brokerGUID())},
-			Links: map[string]link{
-				"self":           {Href: c.base + "/v3/service_offerings/" + o.guid},
-				"service_plans":  {Href: c.base + "/v3/service_plans?service_offering_guids=" + o.guid},
-				"service_broker": {Href: c.base + "/v3/service_brokers/" + brokerGUID()},
-			},
-		}
+func (o *offering) view(c *call) offeringView {
+	created := timestamp(c.database.started)
+	return offeringView{
+		GUID: o.guid, CreatedAt: created, UpdatedAt: created,
+		Name: o.spec.name, Description: o.spec.description, Available: o.active(), Shareable: o.shareable,
+		Tags: orNone(o.spec.tags), Requires: orNone(o.spec.requires),
+		BrokerCatalog: offeringCatalog{ID: o.catalogID, Metadata: map[string]string{"displayName": o.spec.name}, Features: offeringFeatures{
+			PlanUpdateable: o.spec.updateable, Bindable: o.spec.bindable, InstancesRetrievable: o.spec.retrievable,
+			BindingsRetrievable: o.spec.retrievable, AllowContextUpdates: o.spec.contexts,
+		}},
+		Relationships: map[string]toOne{"service_broker": related(brokerGUID())},
+		Links: map[string]link{
+			"self":           {Href: c.base + "/v3/service_offerings/" + o.guid},
+			"service_plans":  {Href: c.base + "/v3/service_plans?service_offering_guids=" + o.guid},
+			"service_broker": {Href: c.base + "/v3/service_brokers/" + brokerGUID()},
+		},
 	}
 }
 
@@ -175,65 +173,46 @@ func orNone(list []string) []string {
 	return list
 }
 
-func (s *Simulator) listOfferings(c *call) (*answer, error) {
+func listOfferings(c *call) (*answer, error) {
 	params := []string{"names", "guids", "broker_catalog_ids", "service_broker_guids", "service_broker_names", "space_guids", "organization_guids",
 		"available", "label_selector", "fields[service_broker]", "page", "per_page", "order_by"}
-	refused := []string{"guids", "broker_catalog_ids", "service_broker_guids", "space_guids", "organization_guids", "available", "label_selector"}
-	if err := c.allow(c.without(params, refused...)...); err != nil {
-		return nil, err
-	}
-	extra, err := includedBroker[*offering](c, "service_broker")
-	if err != nil {
-		return nil, err
-	}
-	wanted, err := s.offeringFilter(c)
-	if err != nil {
-		return nil, err
-	}
-	return listed(s, func() (*listPage[offeringView], error) {
-		found := passing(s.world.market.offerings, func(o *offering) bool { return o.listed() && wanted(o) })
-		return takePage(c, found, (*offering).sortKeys, s.offeringView(c), extra)
-	})
+	c.query.allow(c.exceptOnKorifi(params, "guids", "broker_catalog_ids", "service_broker_guids", "space_guids", "organization_guids", "available", "label_selector")...)
+	extra := includingBroker[*offering](&c.query, "service_broker")
+	wanted := offeringFilter(c)
+	found := passing(c.database.market.offerings, func(o *offering) bool { return o.listed() && wanted(o) })
+	return listed(c, found, (*offering).view, extra)
 }
 
-// offeringFilter reads the filters of the list. An offering is seen where one
-// of its plans is.
-func (s *Simulator) offeringFilter(c *call) (func(*offering) bool, error) {
-	names, guids, ids := c.wanted("names"), c.wanted("guids"), c.wanted("broker_catalog_ids")
-	available, err := c.flag("available")
-	if err != nil {
-		return nil, err
-	}
-	labels, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
+// offeringFilter reads the filters of the list. An offering is shown where one of its plans is.
+func offeringFilter(c *call) func(*offering) bool {
+	q, compared := &c.query, c.database.names
+	names, guids, ids := q.wanted("names"), q.wanted("guids"), q.wanted("broker_catalog_ids")
+	available, labels := q.flag("available"), q.selector()
 	return func(o *offering) bool {
-		return c.names.places.passes(names, o.spec.name) && passes(guids, o.guid) && passes(ids, o.catalogID) &&
+		return compared.places.passes(names, o.spec.name) && passes(guids, o.guid) && passes(ids, o.catalogID) &&
 			(available == nil || *available == o.active()) && labels.matches(nil) &&
-			c.ofBroker() && slices.ContainsFunc(o.plans, func(p *plan) bool { return p.listed() && s.shown(c, p) && s.visibleWhere(c, p) })
-	}, nil
+			q.ofBroker() && slices.ContainsFunc(o.plans, func(p *plan) bool { return p.listed() && c.shown(p) && c.visibleWhere(p) })
+	}
 }
 
 // ofBroker applies the filters by service broker.
-func (c *call) ofBroker() bool {
-	return passes(c.wanted("service_broker_guids"), brokerGUID()) && passes(c.wanted("service_broker_names"), brokerName)
+func (q *query) ofBroker() bool {
+	return passes(q.wanted("service_broker_guids"), brokerGUID()) && passes(q.wanted("service_broker_names"), brokerName)
 }
 
-func (s *Simulator) getOffering(c *call) (*answer, error) {
-	if err := c.allow("fields[service_broker]"); err != nil {
+func getOffering(c *call) (*answer, error) {
+	if err := c.query.only("fields[service_broker]"); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range s.world.market.offerings {
+	for _, o := range c.database.market.offerings {
 		if o.guid == c.guid && o.listed() {
-			return jsonAnswer(http.StatusOK, s.offeringView(c)(o))
+			return jsonAnswer(http.StatusOK, o.view(c)), nil
 		}
 	}
 	return nil, notFound("Service offering")
 }
 
+// marketplaceChange is what the control takes. Plans are named "offering/plan".
 type marketplaceChange struct {
 	Hide        []string          `json:"hide"`
 	Show        []string          `json:"show"`
@@ -244,24 +223,20 @@ type marketplaceChange struct {
 	Free []string `json:"free"`
 	// Shareable says of offerings whether their instances can be shared.
 	Shareable map[string]bool `json:"shareable"`
-	// VisibleIn names the organizations that see a plan; none for an empty
-	// list, all for null.
+	// VisibleIn names the organizations that see a plan; none for an empty list, all for null.
 	VisibleIn map[string][]string `json:"visible_in"`
 }
 
-// changeMarketplace does all that is asked for or nothing. Plans are named
-// "offering/plan".
-func (s *Simulator) changeMarketplace(r *http.Request) (any, error) {
+// changeMarketplace is POST /__sim/marketplace: it does all that is asked for, or nothing.
+func changeMarketplace(c *controlCall) (any, error) {
 	var change marketplaceChange
-	if err := readControl(r, &change); err != nil {
+	if err := c.read(&change); err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.world.market.check(change); err != nil {
+	if err := c.database.market.check(change); err != nil {
 		return nil, err
 	}
-	market := s.world.market
+	market := c.database.market
 	if change.Reregister {
 		market.register()
 	}
@@ -286,7 +261,7 @@ func (s *Simulator) changeMarketplace(r *http.Request) (any, error) {
 	for name, on := range change.Shareable {
 		market.offering(name).shareable = on
 	}
-	return struct{}{}, nil
+	return nil, nil
 }
 
 func (m *marketplace) check(change marketplaceChange) error {
@@ -294,17 +269,17 @@ func (m *marketplace) check(change marketplaceChange) error {
 	for name, version := range change.Maintenance {
 		names = append(names, name)
 		if !semanticVersion.MatchString(version) {
-			return refusedControl(http.StatusBadRequest, "The version %q of %s is not a semantic version.", version, name)
+			return badInput("The version %q of %s is not a semantic version.", version, name)
 		}
 	}
 	for name := range change.Shareable {
 		if m.offering(name) == nil {
-			return refusedControl(http.StatusBadRequest, "There is no offering %q.", name)
+			return badInput("There is no offering %q.", name)
 		}
 	}
 	for _, name := range names {
 		if m.plan(name) == nil {
-			return refusedControl(http.StatusBadRequest, "There is no plan %q; plans are named offering/plan.", name)
+			return badInput("There is no plan %q; plans are named offering/plan.", name)
 		}
 	}
 	return nil

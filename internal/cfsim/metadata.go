@@ -17,8 +17,8 @@ type pair struct {
 	key, value string
 }
 
-// pairs are labels or annotations, sorted by key. A value is never changed in
-// place, so that it may be read without a lock; and it is smaller than a map.
+// pairs are labels or annotations, sorted by key. A value is never changed in place, so that it may be read without a
+// lock; and it is smaller than a map.
 type pairs []pair
 
 func (p pairs) get(key string) (string, bool) {
@@ -171,8 +171,7 @@ func parsePairs(raw json.RawMessage, what string, valueProblem func(string) stri
 				problems = append(problems, "Metadata "+what+" value error: "+problem)
 			}
 		}
-		// A real Cloud Controller does not look at the key of an annotation
-		// that has no value.
+		// A real Cloud Controller does not look at the key of an annotation that has no value.
 		if what == "annotation" && text == "" {
 			continue
 		}

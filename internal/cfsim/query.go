@@ -1,48 +1,72 @@
 package cfsim
 
 import (
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
+// query are the parameters of a request while they are being read. The first thing that is wrong with them is kept: a
+// handler reads all parameters that it knows and asks for the problem then.
+type query struct {
+	url.Values
+	err error
+}
+
+func newQuery(r *http.Request) query { return query{Values: r.URL.Query()} }
+
+func (q *query) refuse(detail string) {
+	if q.err == nil {
+		q.err = failure(http.StatusBadRequest, 10005, "CF-BadQueryParameter", "The query parameter is invalid: "+detail)
+	}
+}
+
+// problem is the error for what was refused first, nil when nothing was.
+func (q *query) problem() error { return q.err }
+
 // allow refuses query parameters that a route does not know.
-func (c *call) allow(names ...string) error {
+func (q *query) allow(names ...string) {
 	var unknown []string
-	for name := range c.query {
+	for name := range q.Values {
 		if !slices.Contains(names, name) {
 			unknown = append(unknown, "'"+name+"'")
 		}
 	}
 	if len(unknown) == 0 {
-		return nil
+		return
 	}
 	slices.Sort(unknown)
-	valid := "'" + strings.Join(names, "', '") + "'"
-	if len(names) == 0 {
-		valid = ""
+	valid := ""
+	if len(names) > 0 {
+		valid = "'" + strings.Join(names, "', '") + "'"
 	}
-	return badQuery("Unknown query parameter(s): " + strings.Join(unknown, ", ") + ". Valid parameters are: " + valid)
+	q.refuse("Unknown query parameter(s): " + strings.Join(unknown, ", ") + ". Valid parameters are: " + valid)
 }
 
-// wanted returns the values of a filter, nil when it is not set. Values are
-// separated by commas; each is then decoded once more, so that a comma can be
-// part of a value as %2C.
-func (c *call) wanted(name string) []string {
-	if !c.query.Has(name) {
+// only is allow for a handler that reads nothing else of the query.
+func (q *query) only(names ...string) error {
+	q.allow(names...)
+	return q.problem()
+}
+
+// wanted returns the values of a filter, nil when it is not set. Values are separated by commas; each is then decoded
+// once more, so that a comma can be part of a value as %2C.
+func (q *query) wanted(name string) []string {
+	if !q.Has(name) {
 		return nil
 	}
-	parts := strings.Split(c.query.Get(name), ",")
+	parts := strings.Split(q.Get(name), ",")
 	for i, part := range parts {
 		parts[i] = unescape(strings.TrimSpace(part))
 	}
 	return parts
 }
 
-// passes tells whether a value is among those wanted; a filter that is not set
-// lets everything through.
+// passes tells whether a value is among those wanted; a filter that is not set lets everything through.
 func passes(wanted []string, value string) bool {
 	return wanted == nil || slices.Contains(wanted, value)
 }
@@ -55,75 +79,102 @@ func unescape(text string) string {
 	return decoded
 }
 
+// oneOf is wanted for a filter whose values are known beforehand; kinds is how a refusal lists them.
+func (q *query) oneOf(name, kinds string, known ...string) []string {
+	values := q.wanted(name)
+	for _, value := range values {
+		if !slices.Contains(known, value) {
+			q.refuse(strings.ToUpper(name[:1]) + name[1:] + " must be one of " + kinds)
+		}
+	}
+	return values
+}
+
+// includes reads the include parameter; valid is how a refusal lists what is known.
+func (q *query) includes(valid string, known ...string) []string {
+	asked := q.wanted("include")
+	for _, name := range asked {
+		if !slices.Contains(known, name) {
+			q.refuse("Invalid included resource: '" + name + "'. Valid included resources are: " + valid)
+		}
+	}
+	return asked
+}
+
 // flag reads a filter that is true or false; nil when it is not set.
-func (c *call) flag(name string) (*bool, error) {
-	if !c.query.Has(name) {
-		return nil, nil
+func (q *query) flag(name string) *bool {
+	if !q.Has(name) {
+		return nil
 	}
-	value := c.query.Get(name) == "true"
-	if !value && c.query.Get(name) != "false" {
-		return nil, badQuery("only accepts values 'true' or 'false'")
+	value := q.Get(name) == "true"
+	if !value && q.Get(name) != "false" {
+		q.refuse("only accepts values 'true' or 'false'")
 	}
-	return &value, nil
+	return &value
 }
 
-// timeParams are the filters by time, each with the operators lt, lte, gt and
-// gte, or with a list of moments.
-func timeParams() []string {
-	var names []string
-	for _, name := range []string{"created_ats", "updated_ats"} {
-		names = append(names, name)
-		for _, operator := range []string{"lt", "lte", "gt", "gte"} {
-			names = append(names, name+"["+operator+"]")
+// page is the part of a list that a request asks for.
+type page struct {
+	number, size int
+}
+
+func (q *query) page() page {
+	p := page{number: 1, size: 50}
+	if q.Has("page") {
+		n, err := strconv.Atoi(q.Get("page"))
+		if err != nil || n < 1 {
+			q.refuse("Page must be a positive integer")
 		}
+		p.number = n
 	}
-	return names
+	if q.Has("per_page") {
+		n, err := strconv.Atoi(q.Get("per_page"))
+		if err != nil || n < 1 || n > 5000 {
+			q.refuse("Per page must be between 1 and 5000")
+		}
+		p.size = n
+	}
+	return p
 }
 
-// timeLimit is one such filter.
-type timeLimit struct {
-	updated bool // about updated_at
-	allows  func(time.Time) bool
+// timeParams are the filters by time, each with the operators lt, lte, gt and gte, or with a list of moments.
+var timeParams = []string{
+	"created_ats", "created_ats[lt]", "created_ats[lte]", "created_ats[gt]", "created_ats[gte]",
+	"updated_ats", "updated_ats[lt]", "updated_ats[lte]", "updated_ats[gt]", "updated_ats[gte]",
 }
 
-// timeFilter reads them. Rows are compared by the whole seconds that they show.
-func (c *call) timeFilter() (func(created, updated time.Time) bool, error) {
-	var limits []timeLimit
-	for _, name := range timeParams() {
-		if !c.query.Has(name) {
-			continue
+// timeFilter reads the filters by time. Rows are compared by the whole seconds that they show.
+func (q *query) timeFilter() func(created, updated time.Time) bool {
+	var tests []func(created, updated time.Time) bool
+	for _, name := range timeParams {
+		if q.Has(name) {
+			tests = append(tests, q.timeLimit(name))
 		}
-		limit, err := c.timeLimit(name)
-		if err != nil {
-			return nil, err
-		}
-		limits = append(limits, limit)
 	}
 	return func(created, updated time.Time) bool {
-		return !slices.ContainsFunc(limits, func(l timeLimit) bool {
-			at := created
-			if l.updated {
-				at = updated
-			}
-			return !l.allows(at.Truncate(time.Second))
-		})
-	}, nil
+		return !slices.ContainsFunc(tests, func(test func(created, updated time.Time) bool) bool { return !test(created, updated) })
+	}
 }
 
-func (c *call) timeLimit(name string) (timeLimit, error) {
+func (q *query) timeLimit(name string) func(created, updated time.Time) bool {
 	field, operator, _ := strings.Cut(strings.TrimSuffix(name, "]"), "[")
 	var moments []time.Time
-	for _, text := range c.wanted(name) {
+	for _, text := range q.wanted(name) {
 		at, err := time.Parse("2006-01-02T15:04:05Z", text)
 		if err != nil {
 			title := strings.ToUpper(field[:1]) + strings.ReplaceAll(field[1:], "_", " ")
-			return timeLimit{}, badQuery(title + " has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'")
+			q.refuse(title + " has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'")
 		}
 		moments = append(moments, at)
 	}
-	return timeLimit{field == "updated_ats", func(at time.Time) bool {
+	return func(created, updated time.Time) bool {
+		at := created
+		if field == "updated_ats" {
+			at = updated
+		}
+		at = at.Truncate(time.Second)
 		return slices.ContainsFunc(moments, func(moment time.Time) bool { return compares(operator, at.Compare(moment)) })
-	}}, nil
+	}
 }
 
 func compares(operator string, order int) bool {
@@ -143,8 +194,7 @@ func compares(operator string, order int) bool {
 // maxRequirements is how many parts a label selector may have.
 const maxRequirements = 50
 
-// requirement is one part of a label selector. Without values it asks whether
-// the label is there.
+// requirement is one part of a label selector. Without values it asks whether the label is there.
 type requirement struct {
 	key    string
 	values []string
@@ -156,24 +206,24 @@ type selector []requirement
 
 var setRequirement = regexp.MustCompile(`^(\S+)\s+(in|notin)\s*\(([^()]*)\)$`)
 
-// selector reads the label_selector of a list call.
-func (c *call) selector() (selector, error) {
-	if !c.query.Has("label_selector") {
-		return nil, nil
+// selector reads the label_selector of a list.
+func (q *query) selector() selector {
+	if !q.Has("label_selector") {
+		return nil
 	}
-	parts := splitRequirements(c.query.Get("label_selector"))
+	parts := splitRequirements(q.Get("label_selector"))
 	if len(parts) > maxRequirements {
-		return nil, badQuery("Invalid label_selector value: too many requirements (maximum is 50)")
+		q.refuse("Invalid label_selector value: too many requirements (maximum is 50)")
 	}
 	var result selector
 	for _, part := range parts {
 		parsed, ok := parseRequirement(strings.TrimSpace(part))
 		if !ok {
-			return nil, badQuery("Invalid label_selector value")
+			q.refuse("Invalid label_selector value")
 		}
 		result = append(result, parsed)
 	}
-	return result, nil
+	return result
 }
 
 // splitRequirements cuts at commas outside of parentheses.
@@ -212,8 +262,7 @@ func parseRequirement(text string) (requirement, bool) {
 	return requirement{key: strings.TrimSpace(key), negate: negate}, key != "" && !strings.ContainsAny(key, " ()")
 }
 
-// matches tells whether labels meet every requirement. A label that is not
-// there meets != and notin.
+// matches tells whether labels meet every requirement. A label that is not there meets != and notin.
 func (s selector) matches(labels pairs) bool {
 	for _, r := range s {
 		value, there := labels.get(r.key)

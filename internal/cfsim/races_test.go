@@ -231,11 +231,11 @@ func TestCloseStopsWorkers(t *testing.T) {
 	guid, _ := c.create("it", "postgres/small")
 	c.sim.Close()
 	c.sim.Close()
-	if n := len(c.sim.timers) + len(c.sim.waiting); n != 0 {
+	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
 		t.Errorf("%d timers and jobs are left", n)
 	}
 	c.must(202, "POST", "/v3/service_instances", c.instanceBody("later", "postgres/small", ""))
-	if n := len(c.sim.timers) + len(c.sim.waiting); n != 0 {
+	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
 		t.Errorf("%d timers and jobs are new", n)
 	}
 	c.lastOperation("/v3/service_instances/"+guid, "create initial")

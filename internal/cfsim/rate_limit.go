@@ -6,12 +6,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// rateLimiter counts the requests of each login, or address, in windows that
-// begin with the first of them. It is guarded by the simulator's mutex.
+// rateLimiter counts the requests of each login, or address, in windows that begin with the first of them.
 type rateLimiter struct {
+	mu      sync.Mutex
 	limit   int // 0 for none
 	window  time.Duration
 	unix    bool // Retry-After is a Unix time
@@ -23,55 +24,64 @@ type rateWindow struct {
 	used int
 }
 
-func newRateLimiter(limit int, window time.Duration, unix bool) *rateLimiter {
-	if window <= 0 {
-		window = time.Second
-	}
-	return &rateLimiter{limit: limit, window: window, unix: unix, windows: map[string]rateWindow{}}
+func newRateLimiter(o Options) *rateLimiter {
+	l := &rateLimiter{}
+	l.reset(o)
+	return l
 }
 
-// take counts one request and returns the window it falls into.
-func (l *rateLimiter) take(who string, now time.Time) rateWindow {
+// reset takes back what the control has changed, and begins all windows anew.
+func (l *rateLimiter) reset(o Options) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.limit, l.window, l.unix, l.windows = o.RateLimit, o.RateWindow, o.RetryAfterUnix, map[string]rateWindow{}
+	if l.window <= 0 {
+		l.window = time.Second
+	}
+}
+
+// limit counts a request. It returns the headers that tell of the limit, nil where there is none, and the refusal when
+// the limit is used up. Some routes are not counted, the UAA's among them: it is another component.
+func (c *call) limit(pattern string) (http.Header, *answer) {
+	if c.options.Korifi || pattern == "/" || pattern == "/v3" || pattern == healthRoute || strings.HasPrefix(pattern, uaaPrefix) {
+		return nil, nil
+	}
+	if c.caller != "" {
+		return c.limiter.count(c.caller, true, c.now())
+	}
+	return c.limiter.count("address "+address(c.request), false, c.now())
+}
+
+func address(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+func (l *rateLimiter) count(who string, known bool, now time.Time) (http.Header, *answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limit <= 0 {
+		return nil, nil
+	}
 	w := l.windows[who]
 	if !now.Before(w.ends) {
 		w = rateWindow{ends: now.Add(l.window)}
 	}
 	w.used++
 	l.windows[who] = w
-	return w
-}
-
-// unlimited tells which routes the limiter lets through uncounted. The UAA is
-// another component.
-func unlimited(pattern string) bool {
-	return pattern == "/" || pattern == "/v3" || pattern == healthRoute || strings.HasPrefix(pattern, uaaPrefix)
-}
-
-// limited counts a request. It returns the headers that tell of the limit, nil
-// where there is none, and the refusal when it is used up.
-func (s *Simulator) limited(found route, c *call) (http.Header, *answer) {
-	now := s.options.Now()
-	who := c.caller
-	if who == "" {
-		who = "address " + address(c.request)
-	}
-	s.mu.Lock()
-	if s.limiter.limit <= 0 || s.options.Korifi || unlimited(found.pattern) {
-		s.mu.Unlock()
-		return nil, nil
-	}
-	limit, unix, w := s.limiter.limit, s.limiter.unix, s.limiter.take(who, now)
-	s.mu.Unlock()
 	reset := strconv.FormatInt(int64(math.Ceil(float64(w.ends.UnixMilli())/1000)), 10)
 	header := http.Header{}
-	header.Set("X-Ratelimit-Limit", strconv.Itoa(limit))
-	header.Set("X-Ratelimit-Remaining", strconv.Itoa(max(0, limit-w.used)))
+	header.Set("X-Ratelimit-Limit", strconv.Itoa(l.limit))
+	header.Set("X-Ratelimit-Remaining", strconv.Itoa(max(0, l.limit-w.used)))
 	header.Set("X-Ratelimit-Reset", reset)
-	if w.used <= limit {
+	if w.used <= l.limit {
 		return header, nil
 	}
-	refusal := rateRefusal(c.caller != "", w.ends.Sub(now))
-	if unix {
+	refusal := rateRefusal(known, w.ends.Sub(now))
+	if l.unix {
 		refusal.header.Set("Retry-After", reset)
 	}
 	return header, refusal
@@ -90,12 +100,11 @@ func rateRefusal(known bool, wait time.Duration) *answer {
 	return a
 }
 
-func address(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
+// info is what GET /v3/info says of the limit.
+func (l *rateLimiter) info() map[string]any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return map[string]any{"enabled": l.limit > 0, "general_limit": l.limit, "reset_interval_in_minutes": int(l.window.Minutes())}
 }
 
 // What Retry-After holds while the rate limiter refuses.
@@ -104,37 +113,43 @@ const (
 	retryUnix    = "unix"
 )
 
-// changeLimits sets the rate limiter while the simulator runs; what is left out
-// stays. All windows begin anew.
-func (s *Simulator) changeLimits(r *http.Request) (any, error) {
-	var change struct {
-		Requests   *int    `json:"requests"` // of a login in each window; 0 for any number
-		WindowMS   *int    `json:"window_ms"`
-		RetryAfter *string `json:"retry_after"`
-	}
-	if err := readControl(r, &change); err != nil {
+// limitChange is what the control takes; what is left out stays.
+type limitChange struct {
+	Requests   *int    `json:"requests"` // of a login in each window; 0 for any number
+	WindowMS   *int    `json:"window_ms"`
+	RetryAfter *string `json:"retry_after"`
+}
+
+// changeLimits is POST /__sim/limits: it sets the rate limiter while the simulator runs.
+func changeLimits(c *controlCall) (any, error) {
+	var change limitChange
+	if err := c.read(&change); err != nil {
 		return nil, err
 	}
-	bad := func(format string, args ...any) error { return refusedControl(http.StatusBadRequest, format, args...) }
 	switch {
 	case change.Requests != nil && *change.Requests < 0:
-		return nil, bad("There cannot be fewer than 0 requests.")
+		return nil, badInput("There cannot be fewer than 0 requests.")
 	case change.WindowMS != nil && *change.WindowMS < 1:
-		return nil, bad("A window has at least one millisecond, not %d.", *change.WindowMS)
+		return nil, badInput("A window has at least one millisecond, not %d.", *change.WindowMS)
 	case change.RetryAfter != nil && *change.RetryAfter != retrySeconds && *change.RetryAfter != retryUnix:
-		return nil, bad("Retry-After holds seconds or a unix time, not %q.", *change.RetryAfter)
+		return nil, badInput("Retry-After holds seconds or a unix time, not %q.", *change.RetryAfter)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	c.limiter.change(change)
+	return nil, nil
+}
+
+// change applies what the control wants. All windows begin anew.
+func (l *rateLimiter) change(change limitChange) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if change.Requests != nil {
-		s.limiter.limit = *change.Requests
+		l.limit = *change.Requests
 	}
 	if change.WindowMS != nil {
-		s.limiter.window = time.Duration(*change.WindowMS) * time.Millisecond
+		l.window = time.Duration(*change.WindowMS) * time.Millisecond
 	}
 	if change.RetryAfter != nil {
-		s.limiter.unix = *change.RetryAfter == retryUnix
+		l.unix = *change.RetryAfter == retryUnix
 	}
-	clear(s.limiter.windows)
-	return struct{}{}, nil
+	clear(l.windows)
 }

@@ -3,12 +3,39 @@ package cfsim
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 )
 
-// message is the body of a request while it is being read. What is wrong with
-// it is collected, because the Cloud Controller reports all of it at once.
+// call is one request on its way through a handler, with the Cloud Controller that it was sent to.
+type call struct {
+	*controller
+	request *http.Request
+	query   query
+	body    []byte
+	guid    string // the :guid of the route
+	second  string // another one behind it
+	base    string // scheme and host that links begin with
+	caller  string // subject of the token, "" without one
+}
+
+func newCall(cc *controller, r *http.Request, body []byte, guids []string) *call {
+	c := &call{controller: cc, request: r, query: newQuery(r), body: body, base: "http://" + r.Host}
+	if r.TLS != nil {
+		c.base = "https://" + r.Host
+	}
+	if len(guids) > 0 {
+		c.guid = guids[0]
+	}
+	if len(guids) > 1 {
+		c.second = guids[1]
+	}
+	return c
+}
+
+// message is the body of a request while it is being read. What is wrong with it is collected, because the Cloud
+// Controller reports all of it at once.
 type message struct {
 	fields   map[string]json.RawMessage
 	problems []string
@@ -26,7 +53,7 @@ func (c *call) message(allowed ...string) (*message, error) {
 			unknown = append(unknown, "'"+name+"'")
 		}
 	}
-	if unknown != nil && c.korifi {
+	if unknown != nil && c.options.Korifi {
 		return nil, unprocessable("invalid request body: json: unknown field " + strings.ReplaceAll(unknown[0], "'", `"`))
 	}
 	if unknown != nil {
@@ -74,8 +101,7 @@ func (m *message) truth(name string) *bool {
 	return value
 }
 
-// name returns the field of that name; surrounding blanks are only removed
-// where the model behind it does so.
+// name returns the field of that name; surrounding blanks are only removed where the model behind it does so.
 func (m *message) name(strip bool) string {
 	before := len(m.problems)
 	name := m.text("name")
@@ -88,8 +114,7 @@ func (m *message) name(strip bool) string {
 	return name
 }
 
-// relationship returns the GUID of relationships.NAME.data.guid. The title is
-// its name in error texts.
+// relationship returns the GUID of relationships.NAME.data.guid. The title is its name in error texts.
 func (m *message) relationship(name, title string, required bool) string {
 	var all map[string]struct {
 		Data *struct {

@@ -33,28 +33,25 @@ const (
 	roleAuditor    = "space_auditor"
 )
 
-func roleKinds() []string {
-	return []string{roleAuditor, roleDeveloper, "space_manager", "space_supporter", roleOrgUser, "organization_auditor", roleOrgManager, "organization_billing_manager"}
-}
+var roleKinds = []string{roleAuditor, roleDeveloper, "space_manager", "space_supporter", roleOrgUser, "organization_auditor", roleOrgManager, "organization_billing_manager"}
 
-// roles are those that were given, in order, and behind them those that the
-// permissions of the control stand for. The caller holds s.mu.
-func (s *Simulator) roles() []*role {
+// roles are those that were given, in order, and behind them those that the permissions of the control stand for.
+func (cc *controller) roles() []*role {
 	var list []*role
-	for name, given := range s.world.roles {
+	for name, given := range cc.database.roles {
 		list = append(list, &role{name, given.guid, given.created})
 	}
 	slices.SortFunc(list, func(a, b *role) int { return cmp.Or(a.created.Compare(b.created), cmp.Compare(a.guid, b.guid)) })
-	for _, u := range s.world.users {
-		list = append(list, s.implied(u)...)
+	for _, u := range cc.database.users {
+		list = append(list, cc.implied(u)...)
 	}
 	return list
 }
 
-// implied are the roles that a user has by a permission of the control: in
-// every organization, or in every space and its organization.
-func (s *Simulator) implied(u *user) []*role {
-	held := s.conditions.Permissions[u.presentation()]
+// implied are the roles that a user has by a permission of the control: in every organization, or in every space and
+// its organization.
+func (cc *controller) implied(u *user) []*role {
+	held := cc.conditions.Permissions[u.presentation()]
 	kind := map[permission]string{permitOrgManager: roleOrgManager, permitDeveloper: roleDeveloper, permitAuditor: roleAuditor}[held]
 	if kind == "" {
 		return nil
@@ -62,17 +59,17 @@ func (s *Simulator) implied(u *user) []*role {
 	var list []*role
 	add := func(kind, place string, since time.Time) {
 		name := roleName{kind, u.guid, place}
-		if _, given := s.world.roles[name]; !given {
+		if _, given := cc.database.roles[name]; !given {
 			list = append(list, &role{name, fixedGUID("role", kind+" "+u.guid+" "+place), since})
 		}
 	}
-	for _, o := range s.world.organizations {
+	for _, o := range cc.database.organizations {
 		add(roleOrgUser, o.guid, o.created)
 		if !inSpace(kind) {
 			add(kind, o.guid, o.created)
 		}
 	}
-	for _, sp := range s.world.spaces {
+	for _, sp := range cc.database.spaces {
 		if inSpace(kind) {
 			add(kind, sp.guid, sp.created)
 		}
@@ -80,14 +77,14 @@ func (s *Simulator) implied(u *user) []*role {
 	return list
 }
 
-// member tells whether a user has a role in an organization, as who gets one in
-// a space must have. A login without a permission may do everything.
-func (s *Simulator) member(u *user, o *organization) bool {
-	held, limited := s.conditions.Permissions[u.presentation()]
+// member tells whether a user has a role in an organization, as who gets one in a space must have. A login without a
+// permission may do everything.
+func (cc *controller) member(u *user, o *organization) bool {
+	held, limited := cc.conditions.Permissions[u.presentation()]
 	if everything := u.guid == "ferry" || u.name == "admin"; everything && !limited {
 		return true
 	}
-	return limited && held != permitNothing && held != permitAdmin || slices.ContainsFunc(s.roles(), func(r *role) bool { return r.user == u.guid && r.place == o.guid })
+	return limited && held != permitNothing && held != permitAdmin || slices.ContainsFunc(cc.roles(), func(r *role) bool { return r.user == u.guid && r.place == o.guid })
 }
 
 type roleView struct {
@@ -99,7 +96,7 @@ type roleView struct {
 	Links         map[string]link  `json:"links"`
 }
 
-func (c *call) roleView(r *role) roleView {
+func (r *role) view(c *call) roleView {
 	v := roleView{
 		GUID: r.guid, CreatedAt: timestamp(r.created), UpdatedAt: timestamp(r.created), Type: r.kind,
 		Relationships: map[string]toOne{"user": related(r.user), "space": {}, "organization": {}},
@@ -120,14 +117,14 @@ type newRole struct {
 	guid, name, fromHere string // of the user: a GUID, or a name and maybe an origin
 }
 
-func (c *call) newRole() (newRole, error) {
+func readNewRole(c *call) (newRole, error) {
 	m, err := c.message("type", "relationships")
 	if err != nil {
 		return newRole{}, err
 	}
 	n := newRole{kind: m.text("type")}
-	if !slices.Contains(roleKinds(), n.kind) && len(m.problems) == 0 {
-		kinds, _ := json.Marshal(roleKinds()) // strings
+	if !slices.Contains(roleKinds, n.kind) && len(m.problems) == 0 {
+		kinds, _ := json.Marshal(roleKinds) // strings
 		m.refuse("Type must be one of the allowed types " + strings.ReplaceAll(string(kinds), ",", ", "))
 	}
 	n.readUser(m)
@@ -169,51 +166,48 @@ func (n *newRole) readUser(m *message) {
 	}
 }
 
-// createRole gives a role. That of a space developer counts for a login that
-// the control has made an organization manager.
-func (s *Simulator) createRole(c *call) (*answer, error) {
-	n, err := c.newRole()
+// createRole gives a role. That of a space developer counts for a login that the control has made an organization
+// manager.
+func createRole(c *call) (*answer, error) {
+	n, err := readNewRole(c)
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.manager(c) {
+	if !c.manager() {
 		return nil, notAuthorized()
 	}
-	where, o, err := s.rolePlace(n)
+	where, o, err := rolePlace(c, n)
 	if err != nil {
 		return nil, err
 	}
-	u, err := s.roleUser(c, n)
+	u, err := roleUser(c, n)
 	if err != nil {
 		return nil, err
 	}
-	if inSpace(n.kind) && (u == nil || !s.member(u, o)) {
+	if inSpace(n.kind) && (u == nil || !c.member(u, o)) {
 		return nil, unprocessable("Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
 	}
 	name := roleName{n.kind, u.guid, n.place}
-	if _, exists := s.world.roles[name]; exists {
+	if _, exists := c.database.roles[name]; exists {
 		return nil, unprocessable("User '" + u.presentation() + "' already has '" + n.kind + "' role in " + where + ".")
 	}
-	given := &role{name, s.random.guid(), s.options.Now()}
-	s.world.roles[name] = given
-	return jsonAnswer(http.StatusCreated, c.roleView(given))
+	given := &role{name, c.random.guid(), c.now()}
+	c.database.roles[name] = given
+	return jsonAnswer(http.StatusCreated, given.view(c)), nil
 }
 
-// roleUser finds who is to get a role. One for an organization makes the user
-// known; for a space there is none, then.
-func (s *Simulator) roleUser(c *call, n newRole) (*user, error) {
+// roleUser finds who is to get a role. One for an organization makes the user known; for a space there is none, then.
+func roleUser(c *call, n newRole) (*user, error) {
 	if n.guid != "" && inSpace(n.kind) {
-		return s.world.user(n.guid), nil
+		return c.database.user(n.guid), nil
 	}
 	if n.guid != "" {
-		return s.world.userOrNew(n.guid, s.options.Now()), nil
+		return c.database.userOrNew(n.guid, c.now()), nil
 	}
-	if err := s.featureAllows(c, featureUsernames); err != nil {
+	if err := c.featureAllows(featureUsernames); err != nil {
 		return nil, err
 	}
-	u := s.world.namedUser(n.name, n.fromHere)
+	u := c.database.namedUser(n.name, n.fromHere)
 	switch {
 	case u != nil || inSpace(n.kind):
 		return u, nil
@@ -224,121 +218,103 @@ func (s *Simulator) roleUser(c *call, n newRole) (*user, error) {
 }
 
 // rolePlace returns how a place is called in texts, and its organization.
-func (s *Simulator) rolePlace(n newRole) (string, *organization, error) {
+func rolePlace(c *call, n newRole) (string, *organization, error) {
 	if inSpace(n.kind) {
-		if sp := s.world.spaceByGUID[n.place]; sp != nil {
+		if sp := c.database.spaceByGUID[n.place]; sp != nil {
 			return "space '" + sp.name + "'", sp.organization, nil
 		}
 		return "", nil, unprocessable("Invalid space. Ensure that the space exists and you have access to it.")
 	}
-	if o := s.world.organization(n.place); o != nil {
+	if o := c.database.organization(n.place); o != nil {
 		return "organization '" + o.name + "'", o, nil
 	}
 	return "", nil, unprocessable("Invalid organization. Ensure that the organization exists and you have access to it.")
 }
 
-func (s *Simulator) listRoles(c *call) (*answer, error) {
+func listRoles(c *call) (*answer, error) {
+	q := &c.query
 	params := []string{"guids", "types", "user_guids", "space_guids", "organization_guids", "include", "page", "per_page", "order_by"}
-	if err := c.allow(slices.Concat(params, timeParams())...); err != nil {
-		return nil, err
-	}
-	inTime, err := c.timeFilter()
-	if err != nil {
-		return nil, err
-	}
-	extra, err := s.includedByRoles(c)
-	if err != nil {
-		return nil, err
-	}
-	guids, kinds, users := c.wanted("guids"), c.wanted("types"), c.wanted("user_guids")
-	spaces, orgs := c.wanted("space_guids"), c.wanted("organization_guids")
-	return listed(s, func() (*listPage[roleView], error) {
-		found := passing(s.roles(), func(r *role) bool {
-			return s.readable(c) && passes(guids, r.guid) && passes(kinds, r.kind) && passes(users, r.user) && inTime(r.created, r.created) &&
-				(spaces == nil || inSpace(r.kind) && passes(spaces, r.place)) && (orgs == nil || !inSpace(r.kind) && passes(orgs, r.place))
-		})
-		return takePage(c, found, (*role).sortKeys, c.roleView, extra)
+	q.allow(slices.Concat(params, timeParams)...)
+	inTime := q.timeFilter()
+	extra := includingAroundRoles(c)
+	guids, kinds, users := q.wanted("guids"), q.wanted("types"), q.wanted("user_guids")
+	spaces, orgs := q.wanted("space_guids"), q.wanted("organization_guids")
+	found := passing(c.roles(), func(r *role) bool {
+		return c.readable() && passes(guids, r.guid) && passes(kinds, r.kind) && passes(users, r.user) && inTime(r.created, r.created) &&
+			(spaces == nil || inSpace(r.kind) && passes(spaces, r.place)) && (orgs == nil || !inSpace(r.kind) && passes(orgs, r.place))
 	})
+	return listed(c, found, (*role).view, extra)
 }
 
-// includedByRoles reads the include parameter of roles.
-func (s *Simulator) includedByRoles(c *call) (func([]*role) map[string]included, error) {
-	asked := c.wanted("include")
-	for _, name := range asked {
-		if !slices.Contains([]string{"user", "space", "organization"}, name) {
-			return nil, badQuery("Invalid included resource: '" + name + "'. Valid included resources are: 'user', 'organization', 'space'")
-		}
-	}
+// includingAroundRoles reads the include parameter of roles.
+func includingAroundRoles(c *call) including[*role] {
+	asked := c.query.includes("'user', 'organization', 'space'", "user", "organization", "space")
 	if asked == nil {
-		return nil, nil
+		return nil
 	}
-	return func(roles []*role) map[string]included {
-		result := map[string]included{}
+	return func(roles []*role) map[string]any {
+		result := map[string]any{}
 		if slices.Contains(asked, "user") {
-			result["users"] = distinct(roles, func(r *role) *user { return s.world.user(r.user) }, c.userView)
+			result["users"] = distinct(roles, func(r *role) *user { return c.database.user(r.user) }, func(u *user) userView { return u.view(c) })
 		}
 		in := func(space bool) []*role {
 			return passing(roles, func(r *role) bool { return inSpace(r.kind) == space })
 		}
 		if slices.Contains(asked, "space") {
-			result["spaces"] = distinct(in(true), func(r *role) *space { return s.world.spaceByGUID[r.place] }, s.spaceView(c))
+			result["spaces"] = distinct(in(true), func(r *role) *space { return c.database.spaceByGUID[r.place] }, func(sp *space) placeView { return sp.view(c) })
 		}
 		if slices.Contains(asked, "organization") {
-			result["organizations"] = distinct(in(false), func(r *role) *organization { return s.world.organization(r.place) }, s.organizationView(c))
+			result["organizations"] = distinct(in(false), func(r *role) *organization { return c.database.organization(r.place) }, func(o *organization) placeView { return o.view(c) })
 		}
 		return result
-	}, nil
+	}
 }
 
-func (s *Simulator) getRole(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.roleByGUID(c)
-	if r == nil {
+// role returns the row of a request that its caller may see.
+func (c *call) role() (*role, error) {
+	roles := c.roles()
+	at := slices.IndexFunc(roles, func(r *role) bool { return r.guid == c.guid })
+	if at < 0 || !c.readable() {
 		return nil, notFound("Role")
 	}
-	return jsonAnswer(http.StatusOK, c.roleView(r))
+	return roles[at], nil
 }
 
-func (s *Simulator) roleByGUID(c *call) *role {
-	at := slices.IndexFunc(s.roles(), func(r *role) bool { return r.guid == c.guid })
-	if at < 0 || !s.readable(c) {
-		return nil
+func getRole(c *call) (*answer, error) {
+	r, err := c.role()
+	if err != nil {
+		return nil, err
 	}
-	return s.roles()[at]
+	return jsonAnswer(http.StatusOK, r.view(c)), nil
 }
 
-// deleteRole takes a role away, by a job. One that a permission of the control
-// stands for stays.
-func (s *Simulator) deleteRole(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.roleByGUID(c)
+// deleteRole takes a role away, by a job. One that a permission of the control stands for stays.
+func deleteRole(c *call) (*answer, error) {
+	r, err := c.role()
 	switch {
-	case r == nil:
-		return nil, notFound("Role")
-	case !s.manager(c):
+	case err != nil:
+		return nil, err
+	case !c.manager():
 		return nil, notAuthorized()
-	case r.kind == roleOrgUser && s.hasSpaceRole(r.user, r.place):
+	case r.kind == roleOrgUser && c.hasSpaceRole(r.user, r.place):
 		return nil, unprocessable("Cannot delete organization_user role while user has roles in spaces in that organization.")
 	}
-	j := s.newJob(jobDeleteRole, r.guid)
-	s.queueStep(j, func() {
-		delete(s.world.roles, r.roleName)
-		j.set(jobComplete, s.options.Now())
+	j := c.newJob(jobDeleteRole, r.guid)
+	c.workers.queueStep(func() {
+		delete(c.database.roles, r.roleName)
+		j.end(c.now())
 	})
 	return jobAnswer(c.base, j), nil
 }
 
-func (s *Simulator) hasSpaceRole(userGUID, org string) bool {
-	return slices.ContainsFunc(s.roles(), func(r *role) bool {
-		sp := s.world.spaceByGUID[r.place]
+func (cc *controller) hasSpaceRole(userGUID, org string) bool {
+	return slices.ContainsFunc(cc.roles(), func(r *role) bool {
+		sp := cc.database.spaceByGUID[r.place]
 		return r.user == userGUID && sp != nil && sp.organization.guid == org
 	})
 }
 
-// user is whom roles are given to: a user of the UAA, or a client, which has no
-// name and no origin.
+// user is whom roles are given to: a user of the UAA, or a client, which has no name and no origin.
 type user struct {
 	guid, name, origin string
 	created            time.Time
@@ -364,8 +340,8 @@ func newUsers(now time.Time) []*user {
 	}
 }
 
-func (w *world) user(guid string) *user {
-	for _, u := range w.users {
+func (db *database) user(guid string) *user {
+	for _, u := range db.users {
 		if u.guid == guid {
 			return u
 		}
@@ -373,20 +349,20 @@ func (w *world) user(guid string) *user {
 	return nil
 }
 
-// userOrNew returns a user, who is written down when the Cloud Controller has
-// not heard of it: it takes any GUID for one of the UAA's.
-func (w *world) userOrNew(guid string, now time.Time) *user {
-	if u := w.user(guid); u != nil {
+// userOrNew returns a user, who is written down when the Cloud Controller has not heard of it: it takes any GUID for
+// one of the UAA's.
+func (db *database) userOrNew(guid string, now time.Time) *user {
+	if u := db.user(guid); u != nil {
 		return u
 	}
 	u := &user{guid: guid, created: now}
-	w.users = append(w.users, u)
+	db.users = append(db.users, u)
 	return u
 }
 
 // namedUser asks the UAA for a user; origin "" is any.
-func (w *world) namedUser(name, from string) *user {
-	for _, u := range w.users {
+func (db *database) namedUser(name, from string) *user {
+	for _, u := range db.users {
 		if u.name != "" && withoutCase(u.name) == withoutCase(name) && (from == "" || from == u.origin) {
 			return u
 		}
@@ -405,7 +381,7 @@ type userView struct {
 	Links            map[string]link `json:"links"`
 }
 
-func (c *call) userView(u *user) userView {
+func (u *user) view(c *call) userView {
 	v := userView{
 		GUID: u.guid, CreatedAt: timestamp(u.created), UpdatedAt: timestamp(u.created), PresentationName: u.presentation(),
 		Links: map[string]link{"self": {Href: c.base + "/v3/users/" + u.guid}},
@@ -416,40 +392,31 @@ func (c *call) userView(u *user) userView {
 	return v
 }
 
-// listUsers shows all users to operators, and to others those in their
-// organizations, who are all that have roles.
-func (s *Simulator) listUsers(c *call) (*answer, error) {
-	if err := c.allow("guids", "usernames", "partial_usernames", "origins", "label_selector", "page", "per_page", "order_by"); err != nil {
-		return nil, err
-	}
-	guids, names, origins := c.wanted("guids"), c.wanted("usernames"), c.wanted("origins")
+// listUsers shows all users to operators, and to others those in their organizations, who are all that have roles.
+func listUsers(c *call) (*answer, error) {
+	q := &c.query
+	q.allow("guids", "usernames", "partial_usernames", "origins", "label_selector", "page", "per_page", "order_by")
+	guids, names, origins := q.wanted("guids"), q.wanted("usernames"), q.wanted("origins")
 	if origins != nil && names == nil {
-		return nil, badQuery("Origins filter cannot be provided without usernames or partial_usernames filter.")
+		q.refuse("Origins filter cannot be provided without usernames or partial_usernames filter.")
 	}
-	labels, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
-	return listed(s, func() (*listPage[userView], error) {
-		found := passing(s.world.users, func(u *user) bool {
-			return s.sees(c, u) && passes(guids, u.guid) && (names == nil || u.name != "" && collation(withoutCase).passes(names, u.name)) &&
-				passes(origins, u.origin) && labels.matches(nil)
-		})
-		return takePage(c, found, (*user).sortKeys, c.userView, nil)
+	labels := q.selector()
+	found := passing(c.database.users, func(u *user) bool {
+		return c.sees(u) && passes(guids, u.guid) && (names == nil || u.name != "" && collation(withoutCase).passes(names, u.name)) &&
+			passes(origins, u.origin) && labels.matches(nil)
 	})
+	return listed(c, found, (*user).view, nil)
 }
 
-func (s *Simulator) sees(c *call, u *user) bool {
-	inSight := func(r *role) bool { return r.user == u.guid }
-	return s.administrator(c) || u.guid == c.caller || s.readable(c) && slices.ContainsFunc(s.roles(), inSight)
+func (c *call) sees(u *user) bool {
+	ofUser := func(r *role) bool { return r.user == u.guid }
+	return c.administrator() || u.guid == c.caller || c.readable() && slices.ContainsFunc(c.roles(), ofUser)
 }
 
-func (s *Simulator) getUser(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u := s.world.user(c.guid)
-	if u == nil || !s.sees(c, u) {
+func getUser(c *call) (*answer, error) {
+	u := c.database.user(c.guid)
+	if u == nil || !c.sees(u) {
 		return nil, notFound("User")
 	}
-	return jsonAnswer(http.StatusOK, c.userView(u))
+	return jsonAnswer(http.StatusOK, u.view(c)), nil
 }

@@ -7,12 +7,10 @@ import (
 	"strings"
 )
 
-// handler answers one call. It does not write; errors become answers in one
-// place.
+// handler answers one call. It does not write; errors become answers in one place.
 type handler func(*call) (*answer, error)
 
-// route is one line of the API. A segment ":guid" of the pattern matches any
-// one segment of a path.
+// route is one line of the API. A segment ":guid" of the pattern matches any one segment of a path.
 type route struct {
 	method   string
 	pattern  string
@@ -30,10 +28,11 @@ const (
 	open                        // tokens are not looked at
 )
 
-func (s *Simulator) routeTable() []route {
-	routes := slices.Concat(s.surroundingRoutes(), s.serviceRoutes())
-	if s.options.Korifi {
-		routes = s.korifiRoutes(routes)
+// routesOf returns the routes of a Cloud Controller, or of a Korifi.
+func routesOf(o Options) []route {
+	routes := slices.Concat(surroundingRoutes, serviceRoutes)
+	if o.Korifi {
+		routes = korifiRoutes(routes)
 	}
 	for i := range routes {
 		routes[i].segments = segments(routes[i].pattern)
@@ -42,86 +41,82 @@ func (s *Simulator) routeTable() []route {
 }
 
 // surroundingRoutes are those of the UAA, of places and of people.
-func (s *Simulator) surroundingRoutes() []route {
-	return []route{
-		{method: "GET", pattern: "/", access: open, handle: s.getRoot},
-		{method: "GET", pattern: healthRoute, access: open, handle: s.getHealth},
-		{method: "GET", pattern: "/v3", access: open, handle: s.getV3},
-		{method: "GET", pattern: "/v3/info", access: open, handle: s.getInfo},
-		{method: "POST", pattern: tokenRoute, access: open, handle: s.postToken},
-		{method: "GET", pattern: tokenRoute, access: open, handle: s.getToken},
-		{method: "GET", pattern: loginRoute, access: open, handle: s.getLogin},
-		{method: "GET", pattern: infoRoute, access: open, handle: s.getLogin},
-		{method: "GET", pattern: clientRoute, access: open, handle: s.getClient},
-		{method: "GET", pattern: "/v3/organizations", handle: s.listOrganizations},
-		{method: "POST", pattern: "/v3/organizations", handle: s.createOrganization},
-		{method: "GET", pattern: "/v3/organizations/:guid", handle: s.getOrganization},
-		{method: "PATCH", pattern: "/v3/organizations/:guid", handle: s.updateOrganization},
-		{method: "GET", pattern: "/v3/spaces", handle: s.listSpaces},
-		{method: "POST", pattern: "/v3/spaces", handle: s.createSpace},
-		{method: "GET", pattern: "/v3/spaces/:guid", handle: s.getSpace},
-		{method: "PATCH", pattern: "/v3/spaces/:guid", handle: s.updateSpace},
-		{method: "DELETE", pattern: "/v3/spaces/:guid", handle: s.deleteSpace},
-		{method: "GET", pattern: "/v3/organizations/:guid/domains", handle: s.listDomains},
-		{method: "GET", pattern: "/v3/organizations/:guid/relationships/default_isolation_segment", handle: s.getIsolationSegment},
-		{method: "GET", pattern: "/v3/organization_quotas/:guid", handle: s.getQuota},
-		{method: "GET", pattern: "/v3/apps", handle: s.listApps},
-		{method: "GET", pattern: "/v3/users", handle: s.listUsers},
-		{method: "GET", pattern: "/v3/users/:guid", handle: s.getUser},
-		{method: "GET", pattern: "/v3/roles", handle: s.listRoles},
-		{method: "POST", pattern: "/v3/roles", handle: s.createRole},
-		{method: "GET", pattern: "/v3/roles/:guid", handle: s.getRole},
-		{method: "DELETE", pattern: "/v3/roles/:guid", handle: s.deleteRole},
-		{method: "GET", pattern: "/v3/service_brokers", handle: s.listBrokers},
-		{method: "GET", pattern: "/v3/service_brokers/:guid", handle: s.getBroker},
-		{method: "GET", pattern: "/v3/feature_flags", handle: s.listFeatures},
-		{method: "GET", pattern: "/v3/feature_flags/:guid", handle: s.getFeature},
-		{method: "PATCH", pattern: "/v3/feature_flags/:guid", handle: s.updateFeature},
-	}
+var surroundingRoutes = []route{
+	{method: "GET", pattern: "/", access: open, handle: getRoot},
+	{method: "GET", pattern: healthRoute, access: open, handle: getHealth},
+	{method: "GET", pattern: "/v3", access: open, handle: getV3},
+	{method: "GET", pattern: "/v3/info", access: open, handle: getInfo},
+	{method: "POST", pattern: tokenRoute, access: open, handle: postToken},
+	{method: "GET", pattern: tokenRoute, access: open, handle: getToken},
+	{method: "GET", pattern: loginRoute, access: open, handle: getLogin},
+	{method: "GET", pattern: infoRoute, access: open, handle: getLogin},
+	{method: "GET", pattern: clientRoute, access: open, handle: getClient},
+	{method: "GET", pattern: "/v3/organizations", handle: listOrganizations},
+	{method: "POST", pattern: "/v3/organizations", handle: createOrganization},
+	{method: "GET", pattern: "/v3/organizations/:guid", handle: getOrganization},
+	{method: "PATCH", pattern: "/v3/organizations/:guid", handle: updateOrganization},
+	{method: "GET", pattern: "/v3/spaces", handle: listSpaces},
+	{method: "POST", pattern: "/v3/spaces", handle: createSpace},
+	{method: "GET", pattern: "/v3/spaces/:guid", handle: getSpace},
+	{method: "PATCH", pattern: "/v3/spaces/:guid", handle: updateSpace},
+	{method: "DELETE", pattern: "/v3/spaces/:guid", handle: deleteSpace},
+	{method: "GET", pattern: "/v3/organizations/:guid/domains", handle: listDomains},
+	{method: "GET", pattern: "/v3/organizations/:guid/relationships/default_isolation_segment", handle: getIsolationSegment},
+	{method: "GET", pattern: "/v3/organization_quotas/:guid", handle: getQuota},
+	{method: "GET", pattern: "/v3/apps", handle: listApps},
+	{method: "GET", pattern: "/v3/users", handle: listUsers},
+	{method: "GET", pattern: "/v3/users/:guid", handle: getUser},
+	{method: "GET", pattern: "/v3/roles", handle: listRoles},
+	{method: "POST", pattern: "/v3/roles", handle: createRole},
+	{method: "GET", pattern: "/v3/roles/:guid", handle: getRole},
+	{method: "DELETE", pattern: "/v3/roles/:guid", handle: deleteRole},
+	{method: "GET", pattern: "/v3/service_brokers", handle: listBrokers},
+	{method: "GET", pattern: "/v3/service_brokers/:guid", handle: getBroker},
+	{method: "GET", pattern: "/v3/feature_flags", handle: listFeatures},
+	{method: "GET", pattern: "/v3/feature_flags/:guid", handle: getFeature},
+	{method: "PATCH", pattern: "/v3/feature_flags/:guid", handle: updateFeature},
 }
 
 // serviceRoutes are those of the marketplace, of instances, keys and jobs.
-func (s *Simulator) serviceRoutes() []route {
-	return []route{
-		{method: "GET", pattern: "/v3/service_offerings", access: optional, handle: s.listOfferings},
-		{method: "GET", pattern: "/v3/service_offerings/:guid", access: optional, handle: s.getOffering},
-		{method: "GET", pattern: "/v3/service_plans", access: optional, handle: s.listPlans},
-		{method: "GET", pattern: "/v3/service_plans/:guid", access: optional, handle: s.getPlan},
-		{method: "GET", pattern: "/v3/service_plans/:guid/visibility", handle: s.getPlanVisibility},
+var serviceRoutes = []route{
+	{method: "GET", pattern: "/v3/service_offerings", access: optional, handle: listOfferings},
+	{method: "GET", pattern: "/v3/service_offerings/:guid", access: optional, handle: getOffering},
+	{method: "GET", pattern: "/v3/service_plans", access: optional, handle: listPlans},
+	{method: "GET", pattern: "/v3/service_plans/:guid", access: optional, handle: getPlan},
+	{method: "GET", pattern: "/v3/service_plans/:guid/visibility", handle: getPlanVisibility},
 
-		{method: "GET", pattern: "/v3/service_instances", handle: s.listInstances},
-		{method: "POST", pattern: "/v3/service_instances", handle: s.createInstance},
-		{method: "GET", pattern: "/v3/service_instances/:guid", handle: s.getInstance},
-		{method: "PATCH", pattern: "/v3/service_instances/:guid", handle: s.updateInstance},
-		{method: "DELETE", pattern: "/v3/service_instances/:guid", handle: s.deleteInstance},
-		{method: "GET", pattern: "/v3/service_instances/:guid/parameters", handle: s.getInstanceParameters},
-		{method: "GET", pattern: "/v3/service_instances/:guid/permissions", handle: s.getPermissions},
-		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: s.getSharedSpaces},
-		{method: "POST", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: s.shareInstance},
-		{method: "DELETE", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/:guid", handle: s.unshareInstance},
-		{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/usage_summary", handle: s.getUsageSummary},
+	{method: "GET", pattern: "/v3/service_instances", handle: listInstances},
+	{method: "POST", pattern: "/v3/service_instances", handle: createInstance},
+	{method: "GET", pattern: "/v3/service_instances/:guid", handle: getInstance},
+	{method: "PATCH", pattern: "/v3/service_instances/:guid", handle: updateInstance},
+	{method: "DELETE", pattern: "/v3/service_instances/:guid", handle: deleteInstance},
+	{method: "GET", pattern: "/v3/service_instances/:guid/parameters", handle: getInstanceParameters},
+	{method: "GET", pattern: "/v3/service_instances/:guid/permissions", handle: getPermissions},
+	{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: getSharedSpaces},
+	{method: "POST", pattern: "/v3/service_instances/:guid/relationships/shared_spaces", handle: shareInstance},
+	{method: "DELETE", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/:guid", handle: unshareInstance},
+	{method: "GET", pattern: "/v3/service_instances/:guid/relationships/shared_spaces/usage_summary", handle: getUsageSummary},
 
-		{method: "GET", pattern: "/v3/service_credential_bindings", handle: s.listKeys},
-		{method: "POST", pattern: "/v3/service_credential_bindings", handle: s.createKey},
-		{method: "GET", pattern: "/v3/service_credential_bindings/:guid", handle: s.getKey},
-		{method: "PATCH", pattern: "/v3/service_credential_bindings/:guid", handle: s.updateKey},
-		{method: "DELETE", pattern: "/v3/service_credential_bindings/:guid", handle: s.deleteKey},
-		{method: "GET", pattern: "/v3/service_credential_bindings/:guid/details", handle: s.getKeyDetails},
-		{method: "GET", pattern: "/v3/service_credential_bindings/:guid/parameters", handle: s.getKeyParameters},
+	{method: "GET", pattern: "/v3/service_credential_bindings", handle: listKeys},
+	{method: "POST", pattern: "/v3/service_credential_bindings", handle: createKey},
+	{method: "GET", pattern: "/v3/service_credential_bindings/:guid", handle: getKey},
+	{method: "PATCH", pattern: "/v3/service_credential_bindings/:guid", handle: updateKey},
+	{method: "DELETE", pattern: "/v3/service_credential_bindings/:guid", handle: deleteKey},
+	{method: "GET", pattern: "/v3/service_credential_bindings/:guid/details", handle: getKeyDetails},
+	{method: "GET", pattern: "/v3/service_credential_bindings/:guid/parameters", handle: getKeyParameters},
 
-		{method: "GET", pattern: "/v3/jobs/:guid", handle: s.getJob},
-	}
+	{method: "GET", pattern: "/v3/jobs/:guid", handle: getJob},
 }
 
 func segments(path string) []string {
 	return strings.Split(strings.Trim(path, "/"), "/")
 }
 
-// find returns the route of a request and what is in its path for :guid. Without a
-// route, the pattern that the request is counted under is still filled in.
-func (s *Simulator) find(r *http.Request) (route, []string) {
+// find returns the route of a request and what is in its path for :guid. Without a route, the pattern that the request
+// is counted under is still filled in.
+func find(routes []route, r *http.Request) (route, []string) {
 	parts := segments(r.URL.Path)
-	for _, candidate := range s.routes {
+	for _, candidate := range routes {
 		if values, ok := match(candidate.segments, parts); ok && candidate.method == r.Method {
 			return candidate, values
 		}

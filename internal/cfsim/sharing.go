@@ -8,79 +8,53 @@ import (
 	"strings"
 )
 
-// inPlaces applies the filters by space and organization: an instance is also
-// found where it is shared.
+// inPlaces applies the filters by space and organization: an instance is also found where it is shared.
 func (i *instance) inPlaces(spaces, orgs []string) bool {
 	in := func(sp *space) bool { return passes(spaces, sp.guid) && passes(orgs, sp.organization.guid) }
 	return in(i.space) || slices.ContainsFunc(i.sharedWith, in)
 }
 
+// unshare ends the sharing with one space.
+func (i *instance) unshare(sp *space) {
+	i.sharedWith = slices.DeleteFunc(slices.Clone(i.sharedWith), func(other *space) bool { return other == sp })
+}
+
+// sharedSpacesFields are what may be asked for beside the list of spaces.
+var sharedSpacesFields = fieldRules{"space": {"name", "guid", "relationships.organization"}, "space.organization": {"name", "guid"}}
+
 // getSharedSpaces lists the spaces that an instance is shared with.
-func (s *Simulator) getSharedSpaces(c *call) (*answer, error) {
-	rules := sharedSpacesFields()
-	if err := c.allow(rules.params()...); err != nil {
+func getSharedSpaces(c *call) (*answer, error) {
+	c.query.allow(sharedSpacesFields.params()...)
+	asked := c.query.fields(sharedSpacesFields)
+	if err := c.query.problem(); err != nil {
 		return nil, err
 	}
-	asked, err := c.fields(rules)
+	i, err := c.instance()
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i, err := s.instance(c)
-	if err != nil {
-		return nil, err
-	}
-	return c.sharedSpaces(i, asked)
+	return sharedSpaces(c, i, asked), nil
 }
 
-// sharedSpacesFields are what may be asked for beside the list.
-func sharedSpacesFields() fieldRules {
-	return fieldRules{"space": {"name", "guid", "relationships.organization"}, "space.organization": {"name", "guid"}}
-}
-
-// sharedSpaces is the list of spaces that an instance is shared with, and the
-// resources that were asked for.
-func (c *call) sharedSpaces(i *instance, asked map[string][]string) (*answer, error) {
+// sharedSpaces is the list of spaces that an instance is shared with, and the resources that were asked for.
+func sharedSpaces(c *call, i *instance, asked map[string][]string) *answer {
 	data := []guidRef{}
 	for _, sp := range i.sharedWith {
 		data = append(data, guidRef{sp.guid})
 	}
 	self := c.base + "/v3/service_instances/" + i.guid + "/relationships/shared_spaces"
 	body := map[string]any{"data": data, "links": map[string]link{"self": {Href: self}}}
-	extra := map[string]included{}
-	if names := asked["space"]; names != nil {
-		extra["spaces"] = distinct(i.sharedWith, func(sp *space) any { return sp }, func(o any) map[string]any { return selected(names, spaceFields(o)) })
-	}
-	if names := asked["space.organization"]; names != nil {
-		extra["organizations"] = distinct(i.sharedWith, func(sp *space) any { return sp.organization }, func(o any) map[string]any { return selected(names, organizationFields(o)) })
-	}
+	extra := map[string]any{}
+	includeFields(extra, "spaces", asked["space"], i.sharedWith, func(sp *space) *space { return sp }, (*space).fields)
+	includeFields(extra, "organizations", asked["space.organization"], i.sharedWith, func(sp *space) *organization { return sp.organization }, (*organization).fields)
 	if len(extra) > 0 {
 		body["included"] = extra
 	}
 	return jsonAnswer(http.StatusOK, body)
 }
 
-// share takes spaces as "ORG/SPACE" and shares an instance with these and no
-// others; a space is made where it is missing.
-func (s *Simulator) share(row *instance, places []string) error {
-	var with []*space
-	for _, place := range places {
-		sp, err := s.spaceAt(place)
-		if err != nil {
-			return err
-		}
-		if other := s.world.instances.named(sp, row.name); sp == row.space || other != nil && other != row {
-			return refusedControl(http.StatusConflict, "The space %q has an instance %q already.", place, row.name)
-		}
-		with = append(with, sp)
-	}
-	row.sharedWith = with
-	return nil
-}
-
 // newShares reads the spaces of a request to share.
-func (c *call) newShares() ([]string, error) {
+func readShares(c *call) ([]string, error) {
 	m, err := c.message("data")
 	if err != nil {
 		return nil, err
@@ -103,21 +77,19 @@ func (c *call) newShares() ([]string, error) {
 }
 
 // shareInstance shares an instance with more spaces.
-func (s *Simulator) shareInstance(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.featureAllows(c, featureSharing); err != nil {
+func shareInstance(c *call) (*answer, error) {
+	if err := c.featureAllows(featureSharing); err != nil {
 		return nil, err
 	}
-	row, err := s.instanceToChange(c)
+	row, err := c.instanceToChange()
 	if err != nil {
 		return nil, err
 	}
-	guids, err := c.newShares()
+	guids, err := readShares(c)
 	if err != nil {
 		return nil, err
 	}
-	spaces, err := s.shareable(c, row, guids)
+	spaces, err := shareable(c, row, guids)
 	if err != nil {
 		return nil, err
 	}
@@ -126,13 +98,13 @@ func (s *Simulator) shareInstance(c *call) (*answer, error) {
 			row.sharedWith = append(slices.Clone(row.sharedWith), sp)
 		}
 	}
-	return c.sharedSpaces(row, nil)
+	return sharedSpaces(c, row, nil), nil
 }
 
-// shareable returns the spaces of a request when all of them can have the
-// instance, and what the Cloud Controller says when one cannot.
-func (s *Simulator) shareable(c *call, row *instance, guids []string) ([]*space, error) {
-	spaces, err := s.sharingSpaces(c, row, guids)
+// shareable returns the spaces of a request when all of them can have the instance, and what the Cloud Controller says
+// when one cannot.
+func shareable(c *call, row *instance, guids []string) ([]*space, error) {
+	spaces, err := sharingSpaces(c, row, guids)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +119,7 @@ func (s *Simulator) shareable(c *call, row *instance, guids []string) ([]*space,
 		return nil, unprocessable("The service instance could not be shared as the " + plan.spec.name + " plan is inactive.")
 	}
 	for _, sp := range spaces {
-		other := s.world.instances.named(sp, row.name)
+		other := c.database.instances.named(sp, row.name)
 		switch {
 		case !plan.visibleIn(sp.organization):
 			return nil, unprocessable("Access to service " + offering.spec.name + " and plan " + plan.spec.name + " is not enabled in " + sp.place() + ".")
@@ -168,17 +140,17 @@ func (s *Simulator) shareable(c *call, row *instance, guids []string) ([]*space,
 	return spaces, nil
 }
 
-// sharingSpaces finds the spaces of a request to share; those that the caller
-// cannot see, or not change, are named all at once.
-func (s *Simulator) sharingSpaces(c *call, row *instance, guids []string) ([]*space, error) {
+// sharingSpaces finds the spaces of a request to share; those that the caller cannot see, or not change, are named all
+// at once.
+func sharingSpaces(c *call, row *instance, guids []string) ([]*space, error) {
 	var found []*space
 	var unseen, unwritable []string
 	for _, guid := range guids {
-		sp := s.world.spaceByGUID[guid]
+		sp := c.database.spaceByGUID[guid]
 		switch {
 		case sp == nil:
 			unseen = append(unseen, "'"+guid+"'")
-		case s.writable(c, sp) != nil:
+		case c.writable(sp) != nil:
 			unwritable = append(unwritable, "'"+guid+"'")
 		default:
 			found = append(found, sp)
@@ -199,27 +171,22 @@ func (s *Simulator) sharingSpaces(c *call, row *instance, guids []string) ([]*sp
 }
 
 // unshareInstance ends the sharing with one space.
-func (s *Simulator) unshareInstance(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	row, err := s.instanceToChange(c)
+func unshareInstance(c *call) (*answer, error) {
+	row, err := c.instanceToChange()
 	if err != nil {
 		return nil, err
 	}
-	sp := s.world.spaceByGUID[c.second]
+	sp := c.database.spaceByGUID[c.second]
 	if sp == nil {
 		return nil, unprocessable("Unable to unshare service instance from space " + c.second + ". Ensure the space exists.")
 	}
-	row.sharedWith = slices.DeleteFunc(slices.Clone(row.sharedWith), func(other *space) bool { return other == sp })
+	row.unshare(sp)
 	return newAnswer(http.StatusNoContent, "", nil), nil
 }
 
-// getUsageSummary counts the applications that use an instance where it is
-// shared: there are none.
-func (s *Simulator) getUsageSummary(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	row, err := s.instance(c)
+// getUsageSummary counts the applications that use an instance where it is shared: there are none.
+func getUsageSummary(c *call) (*answer, error) {
+	row, err := c.instance()
 	if err != nil {
 		return nil, err
 	}
@@ -234,5 +201,23 @@ func (s *Simulator) getUsageSummary(c *call) (*answer, error) {
 	spaces := c.base + "/v3/service_instances/" + row.guid + "/relationships/shared_spaces"
 	return jsonAnswer(http.StatusOK, map[string]any{"usage_summary": summary, "links": map[string]link{
 		"self": {Href: spaces + "/usage_summary"}, "shared_spaces": {Href: spaces}, "service_instance": {Href: c.base + "/v3/service_instances/" + row.guid},
-	}})
+	}}), nil
+}
+
+// share takes spaces as "ORG/SPACE" and shares an instance with these and no others; a space is made where it is
+// missing.
+func share(c *controlCall, row *instance, places []string) error {
+	var with []*space
+	for _, place := range places {
+		sp, err := c.spaceOrNew(place)
+		if err != nil {
+			return err
+		}
+		if other := c.database.instances.named(sp, row.name); sp == row.space || other != nil && other != row {
+			return refusedControl(http.StatusConflict, "The space %q has an instance %q already.", place, row.name)
+		}
+		with = append(with, sp)
+	}
+	row.sharedWith = with
+	return nil
 }

@@ -6,7 +6,11 @@ import (
 	"time"
 )
 
-// brokerView is the one service broker as a resource, which only operators see.
+// brokerRow is the one service broker, which only operators see.
+type brokerRow struct{ created time.Time }
+
+func (b brokerRow) sortKeys() sortKeys { return sortKeys{brokerName, b.created} }
+
 type brokerView struct {
 	GUID          string           `json:"guid"`
 	CreatedAt     string           `json:"created_at"`
@@ -18,9 +22,9 @@ type brokerView struct {
 	Links         map[string]link  `json:"links"`
 }
 
-func (c *call) brokerView(since time.Time) brokerView {
+func (b brokerRow) view(c *call) brokerView {
 	return brokerView{
-		GUID: brokerGUID(), CreatedAt: timestamp(since), UpdatedAt: timestamp(since), Name: brokerName, URL: "https://backing-broker.example.org",
+		GUID: brokerGUID(), CreatedAt: timestamp(b.created), UpdatedAt: timestamp(b.created), Name: brokerName, URL: "https://backing-broker.example.org",
 		Relationships: map[string]toOne{},
 		Links: map[string]link{
 			"self":              {Href: c.base + "/v3/service_brokers/" + brokerGUID()},
@@ -29,45 +33,45 @@ func (c *call) brokerView(since time.Time) brokerView {
 	}
 }
 
-func (s *Simulator) listBrokers(c *call) (*answer, error) {
-	if err := c.allow(slices.Concat([]string{"names", "guids", "space_guids", "label_selector", "page", "per_page", "order_by"}, timeParams())...); err != nil {
-		return nil, err
-	}
-	labels, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
-	names, guids := c.wanted("names"), c.wanted("guids")
-	return listed(s, func() (*listPage[brokerView], error) {
-		found := passing([]time.Time{s.world.started}, func(time.Time) bool {
-			return s.administrator(c) && passes(names, brokerName) && passes(guids, brokerGUID()) && !c.query.Has("space_guids") && labels.matches(nil)
-		})
-		return takePage(c, found, func(since time.Time) sortKeys { return sortKeys{brokerName, since} }, c.brokerView, nil)
+func listBrokers(c *call) (*answer, error) {
+	q := &c.query
+	q.allow(slices.Concat([]string{"names", "guids", "space_guids", "label_selector", "page", "per_page", "order_by"}, timeParams)...)
+	names, guids, labels := q.wanted("names"), q.wanted("guids"), q.selector()
+	found := passing([]brokerRow{{c.database.started}}, func(brokerRow) bool {
+		return c.administrator() && passes(names, brokerName) && passes(guids, brokerGUID()) && !q.Has("space_guids") && labels.matches(nil)
 	})
+	return listed(c, found, brokerRow.view, nil)
 }
 
-func (s *Simulator) getBroker(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.guid != brokerGUID() || !s.administrator(c) {
+func getBroker(c *call) (*answer, error) {
+	if c.guid != brokerGUID() || !c.administrator() {
 		return nil, notFound("Service broker")
 	}
-	return jsonAnswer(http.StatusOK, c.brokerView(s.world.started))
+	return jsonAnswer(http.StatusOK, brokerRow{c.database.started}.view(c)), nil
 }
 
-// listApps lists nothing: applications are not simulated.
-func (s *Simulator) listApps(c *call) (*answer, error) {
+// app is a row that there is none of: applications are not simulated.
+type app struct{}
+
+func (app) sortKeys() sortKeys { return sortKeys{} }
+
+func (app) view(*call) struct{} { return struct{}{} }
+
+func listApps(c *call) (*answer, error) {
 	params := []string{"names", "guids", "organization_guids", "space_guids", "stacks", "include", "lifecycle_type", "label_selector", "page", "per_page"}
-	if err := c.allow(slices.Concat(params, []string{"order_by"}, timeParams())...); err != nil {
-		return nil, err
-	}
+	c.query.allow(slices.Concat(params, []string{"order_by"}, timeParams)...)
 	c.query.Del("order_by") // may name a state, too
-	return listed(s, func() (*listPage[struct{}], error) {
-		return takePage(c, nil, func(struct{}) sortKeys { return sortKeys{} }, func(v struct{}) struct{} { return v }, nil)
-	})
+	return listed(c, nil, app.view, nil)
 }
+
+// domainRow is the one domain that all organizations share.
+type domainRow struct{ created time.Time }
 
 const domainName = "apps.example.org"
+
+func domainGUID() string { return fixedGUID("domain", domainName) }
+
+func (d domainRow) sortKeys() sortKeys { return sortKeys{domainName, d.created} }
 
 type domainView struct {
 	GUID          string          `json:"guid"`
@@ -82,47 +86,44 @@ type domainView struct {
 	Links         map[string]link `json:"links"`
 }
 
-// listDomains lists the one domain that all organizations share.
-func (s *Simulator) listDomains(c *call) (*answer, error) {
-	if err := c.allow("names", "guids", "organization_guids", "label_selector", "page", "per_page", "order_by"); err != nil {
+func (d domainRow) view(c *call) domainView {
+	return domainView{
+		GUID: domainGUID(), CreatedAt: timestamp(d.created), UpdatedAt: timestamp(d.created), Name: domainName, Protocols: []string{"http"},
+		Relationships: map[string]any{"organization": toOne{}, "shared_organizations": map[string]any{"data": []guidRef{}}},
+		Links:         map[string]link{"self": {Href: c.base + "/v3/domains/" + domainGUID()}},
+	}
+}
+
+func listDomains(c *call) (*answer, error) {
+	q := &c.query
+	q.allow("names", "guids", "organization_guids", "label_selector", "page", "per_page", "order_by")
+	if err := q.problem(); err != nil {
 		return nil, err
 	}
-	names, guids := c.wanted("names"), c.wanted("guids")
-	guid := fixedGUID("domain", domainName)
-	return listed(s, func() (*listPage[domainView], error) {
-		if s.world.organization(c.guid) == nil || !s.readable(c) {
-			return nil, notFound("Organization")
-		}
-		found := passing([]time.Time{s.world.started}, func(time.Time) bool {
-			return passes(names, domainName) && passes(guids, guid) && !c.query.Has("organization_guids")
-		})
-		return takePage(c, found, func(since time.Time) sortKeys { return sortKeys{domainName, since} }, func(since time.Time) domainView {
-			return domainView{
-				GUID: guid, CreatedAt: timestamp(since), UpdatedAt: timestamp(since), Name: domainName, Protocols: []string{"http"},
-				Relationships: map[string]any{"organization": toOne{}, "shared_organizations": map[string]any{"data": []guidRef{}}},
-				Links:         map[string]link{"self": {Href: c.base + "/v3/domains/" + guid}},
-			}
-		}, nil)
+	if _, err := c.organization(); err != nil {
+		return nil, err
+	}
+	names, guids := q.wanted("names"), q.wanted("guids")
+	found := passing([]domainRow{{c.database.started}}, func(domainRow) bool {
+		return passes(names, domainName) && passes(guids, domainGUID()) && !q.Has("organization_guids")
 	})
+	return listed(c, found, domainRow.view, nil)
 }
 
 const quotaName = "default"
 
 func quotaGUID() string { return fixedGUID("organization quota", quotaName) }
 
-// getQuota is the quota that all organizations have. It limits nothing; those
-// of the control do.
-func (s *Simulator) getQuota(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.guid != quotaGUID() || !s.readable(c) {
+// getQuota is the quota that all organizations have. It limits nothing; those of the control do.
+func getQuota(c *call) (*answer, error) {
+	if c.guid != quotaGUID() || !c.readable() {
 		return nil, notFound("Organization quota")
 	}
 	orgs := []guidRef{}
-	for _, o := range s.world.organizations {
+	for _, o := range c.database.organizations {
 		orgs = append(orgs, guidRef{o.guid})
 	}
-	since := timestamp(s.world.started)
+	since := timestamp(c.database.started)
 	return jsonAnswer(http.StatusOK, map[string]any{
 		"guid": quotaGUID(), "created_at": since, "updated_at": since, "name": quotaName,
 		"apps": map[string]any{
@@ -133,18 +134,16 @@ func (s *Simulator) getQuota(c *call) (*answer, error) {
 		"domains":       map[string]any{"total_domains": nil},
 		"relationships": map[string]any{"organizations": map[string]any{"data": orgs}},
 		"links":         map[string]link{"self": {Href: c.base + "/v3/organization_quotas/" + quotaGUID()}},
-	})
+	}), nil
 }
 
 // getIsolationSegment tells that an organization has no isolation segment.
-func (s *Simulator) getIsolationSegment(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.world.organization(c.guid) == nil || !s.readable(c) {
-		return nil, notFound("Organization")
+func getIsolationSegment(c *call) (*answer, error) {
+	if _, err := c.organization(); err != nil {
+		return nil, err
 	}
 	self := c.base + "/v3/organizations/" + c.guid + "/relationships/default_isolation_segment"
-	return jsonAnswer(http.StatusOK, map[string]any{"data": nil, "links": map[string]link{"self": {Href: self}}})
+	return jsonAnswer(http.StatusOK, map[string]any{"data": nil, "links": map[string]link{"self": {Href: self}}}), nil
 }
 
 const apiVersion = "3.228.0"
@@ -155,9 +154,9 @@ type link struct {
 	Meta   map[string]any `json:"meta,omitempty"`
 }
 
-// getRoot is what a client looks at first: where the API and the UAA are. As
-// in real answers, links to components that are not installed are null.
-func (s *Simulator) getRoot(c *call) (*answer, error) {
+// getRoot is what a client looks at first: where the API and the UAA are. As in real answers, links to components that
+// are not installed are null.
+func getRoot(c *call) (*answer, error) {
 	uaa := &link{Href: c.base + "/uaa"}
 	links := map[string]*link{
 		"self":                {Href: c.base},
@@ -173,28 +172,26 @@ func (s *Simulator) getRoot(c *call) (*answer, error) {
 		"log_stream":          nil,
 		"app_ssh":             nil,
 	}
-	return jsonAnswer(http.StatusOK, map[string]any{"links": links})
+	return jsonAnswer(http.StatusOK, map[string]any{"links": links}), nil
 }
 
 // healthRoute is what load balancers look at.
 const healthRoute = "/healthz"
 
-func (s *Simulator) getHealth(*call) (*answer, error) {
+func getHealth(*call) (*answer, error) {
 	return newAnswer(http.StatusOK, "text/html;charset=utf-8", []byte("OK")), nil
 }
 
-func (s *Simulator) getV3(c *call) (*answer, error) {
+func getV3(c *call) (*answer, error) {
 	links := map[string]link{"self": {Href: c.base + "/v3"}}
 	for _, name := range []string{"organizations", "spaces", "roles", "service_offerings", "service_plans", "service_instances", "service_credential_bindings",
 		"service_brokers", "users", "apps", "feature_flags"} {
 		links[name] = link{Href: c.base + "/v3/" + name}
 	}
-	return jsonAnswer(http.StatusOK, map[string]any{"links": links})
+	return jsonAnswer(http.StatusOK, map[string]any{"links": links}), nil
 }
 
-func (s *Simulator) getInfo(c *call) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func getInfo(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, map[string]any{
 		"build":          "cfsim",
 		"cli_version":    map[string]string{"minimum": "", "recommended": ""},
@@ -203,7 +200,7 @@ func (s *Simulator) getInfo(c *call) (*answer, error) {
 		"name":           "cfsim",
 		"version":        0,
 		"osbapi_version": "2.15",
-		"rate_limits":    map[string]any{"enabled": s.limiter.limit > 0, "general_limit": s.limiter.limit, "reset_interval_in_minutes": int(s.limiter.window.Minutes())},
+		"rate_limits":    c.limiter.info(),
 		"links":          map[string]link{"self": {Href: c.base + "/v3/info"}, "support": {Href: ""}},
-	})
+	}), nil
 }

@@ -15,103 +15,73 @@ import (
 	"time"
 )
 
-const tokenRoute = "/uaa/oauth/token"
+// Routes of the UAA.
+const (
+	uaaPrefix   = "/uaa/"
+	tokenRoute  = "/uaa/oauth/token"
+	loginRoute  = "/uaa/login"
+	infoRoute   = "/uaa/info"
+	clientRoute = "/uaa/oauth/clients/:guid"
+)
 
-// login is somebody who may ask for tokens.
-type login struct {
-	subject string // GUID of the user, or the client's id
-	client  string
-	user    string
-	scope   []string
+// uaaError is an answer of the UAA that reports an error.
+type uaaError struct {
+	status            int
+	name, description string
 }
 
-func clientLogin(id string) login {
-	return login{subject: id, client: id, scope: []string{adminScope, "cloud_controller.read", "cloud_controller.write"}}
-}
+func (e *uaaError) Error() string { return e.name + ": " + e.description }
 
-func userLogin(name string) login {
-	l := clientLogin("cf")
-	l.subject, l.user = fixedGUID("user", name), name
-	l.scope = append(l.scope, "openid")
-	return l
-}
-
-// adminScope makes an administrator.
-const adminScope = "cloud_controller.admin"
-
-// permitted takes the scope of an administrator from a login that the control
-// has made less than that.
-func (s *Simulator) permitted(l login) login {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	held, limited := s.conditions.Permissions[cmp.Or(l.user, l.client)]
-	if limited && held != permitAdmin {
-		l.scope = slices.DeleteFunc(slices.Clone(l.scope), func(scope string) bool { return scope == adminScope })
+func (e *uaaError) answer() *answer {
+	a := jsonAnswer(e.status, map[string]string{"error": e.name, "error_description": e.description}).encoded()
+	if *e == *badCredentials() {
+		a.header.Set("Www-Authenticate", `Basic realm="UAA/client", error="unauthorized", error_description="Bad credentials"`)
 	}
-	return l
+	return a
 }
 
-// narrowed returns the login with the scopes of a request only; ok is false when
-// it does not have them.
-func (l login) narrowed(scopes string) (narrow login, ok bool) {
-	if scopes == "" {
-		return l, true
-	}
-	wanted := strings.Fields(scopes)
-	for _, scope := range wanted {
-		if !slices.Contains(l.scope, scope) {
-			return l, false
-		}
-	}
-	l.scope = wanted
-	return l, true
+func badCredentials() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_client", "Bad credentials"}
 }
 
-func invalidScope() (*answer, error) {
-	return uaaError(http.StatusBadRequest, "invalid_scope", "The scopes asked for are not among those of the login.")
+func unauthorizedGrant() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_client", "Unauthorized grant type"}
 }
 
-// uaaAnswer is what a successful login returns.
-type uaaAnswer struct {
-	AccessToken  string `json:"access_token"`
-	TokenType    string `json:"token_type"`
-	RefreshToken string `json:"refresh_token,omitempty"`
-	ExpiresIn    int    `json:"expires_in"`
-	Scope        string `json:"scope"`
-	ID           string `json:"jti"`
+func revokedToken() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect."}
 }
 
-func (s *Simulator) getToken(*call) (*answer, error) {
-	return uaaError(http.StatusMethodNotAllowed, "method_not_allowed", "Request method 'GET' not supported")
+func getToken(*call) (*answer, error) {
+	return nil, &uaaError{http.StatusMethodNotAllowed, "method_not_allowed", "Request method 'GET' not supported"}
 }
 
-// postToken is the token endpoint of a UAA that knows the client ferry, and
-// the user admin through the client cf.
-func (s *Simulator) postToken(c *call) (*answer, error) {
+// postToken is the token endpoint of a UAA that knows the client ferry, and the user admin through the client cf.
+func postToken(c *call) (*answer, error) {
 	form, err := url.ParseQuery(string(c.body))
 	if err != nil {
-		return uaaError(http.StatusBadRequest, "invalid_request", "The request body is not a form")
+		return nil, &uaaError{http.StatusBadRequest, "invalid_request", "The request body is not a form"}
 	}
 	client, ok := clientOf(c.request, form)
 	if !ok {
-		return badCredentials()
+		return nil, badCredentials()
 	}
 	switch grant := form.Get("grant_type"); grant {
 	case "":
-		return uaaError(http.StatusBadRequest, "invalid_request", "Missing grant type")
+		return nil, &uaaError{http.StatusBadRequest, "invalid_request", "Missing grant type"}
 	case "client_credentials":
-		return s.clientGrant(client, form)
+		return clientGrant(c, client, form)
 	case "password":
-		return s.passwordGrant(client, form)
+		return passwordGrant(c, client, form)
 	case "refresh_token":
-		return s.refreshGrant(client, form)
+		return refreshGrant(c, client, form)
 	default:
-		return uaaError(http.StatusBadRequest, "unsupported_grant_type", "Unsupported grant type: "+grant)
+		return nil, &uaaError{http.StatusBadRequest, "unsupported_grant_type", "Unsupported grant type: " + grant}
 	}
 }
 
-// clientOf checks the client's own credentials, sent as Basic or in the form.
-// A UAA decodes the two parts of Basic like parts of a form.
+// clientOf checks the client's own credentials, sent as Basic or in the form. A UAA decodes the two parts of Basic like
+// parts of a form.
 func clientOf(r *http.Request, form url.Values) (string, bool) {
 	id, secret, basic := r.BasicAuth()
 	if basic {
@@ -128,92 +98,116 @@ func clientOf(r *http.Request, form url.Values) (string, bool) {
 	return "", false
 }
 
-func (s *Simulator) clientGrant(client string, form url.Values) (*answer, error) {
+func clientGrant(c *call, client string, form url.Values) (*answer, error) {
 	if client != "ferry" {
-		return unauthorizedGrant()
+		return nil, unauthorizedGrant()
 	}
-	who, ok := s.permitted(clientLogin(client)).narrowed(form.Get("scope"))
-	if !ok {
-		return invalidScope()
+	who, err := c.permitted(clientLogin(client)).narrowed(form.Get("scope"))
+	if err != nil {
+		return nil, err
 	}
-	return s.granted(who, "")
+	return granted(c, who, ""), nil
 }
 
-func (s *Simulator) passwordGrant(client string, form url.Values) (*answer, error) {
+func passwordGrant(c *call, client string, form url.Values) (*answer, error) {
 	if client != "cf" {
-		return unauthorizedGrant()
+		return nil, unauthorizedGrant()
 	}
 	if form.Get("username") != "admin" || form.Get("password") != "admin" {
-		return badCredentials()
+		return nil, badCredentials()
 	}
-	who, ok := s.permitted(userLogin("admin")).narrowed(form.Get("scope"))
-	if !ok {
-		return invalidScope()
+	who, err := c.permitted(userLogin("admin")).narrowed(form.Get("scope"))
+	if err != nil {
+		return nil, err
 	}
-	refresh, _ := s.tokens.issue(who, refreshToken, refreshValidity)
-	return s.granted(who, refresh)
+	refresh, _ := c.tokens.issue(who, refreshToken, refreshValidity)
+	return granted(c, who, refresh), nil
 }
 
-func (s *Simulator) refreshGrant(client string, form url.Values) (*answer, error) {
+func refreshGrant(c *call, client string, form url.Values) (*answer, error) {
 	if client != "cf" {
-		return unauthorizedGrant()
+		return nil, unauthorizedGrant()
 	}
 	refresh := form.Get("refresh_token")
-	c, err := s.tokens.parse(refresh, refreshToken)
+	of, err := c.tokens.parse(refresh, refreshToken)
 	if err != nil {
-		return uaaError(http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect.")
+		return nil, revokedToken()
 	}
-	who := userLogin(c.User)
-	who.scope = c.Scope
-	who = s.permitted(who)
-	who, ok := who.narrowed(form.Get("scope"))
-	if !ok {
-		return invalidScope()
+	who := userLogin(of.User)
+	who.scope = of.Scope
+	who, err = c.permitted(who).narrowed(form.Get("scope"))
+	if err != nil {
+		return nil, err
 	}
-	return s.granted(who, refresh)
+	return granted(c, who, refresh), nil
 }
 
-func (s *Simulator) granted(who login, refresh string) (*answer, error) {
-	access, id := s.tokens.issue(who, accessToken, accessValidity)
-	result := uaaAnswer{
-		AccessToken: access, TokenType: "bearer", RefreshToken: refresh, ID: id,
+// tokenAnswer is what a successful login returns.
+type tokenAnswer struct {
+	AccessToken  string `json:"access_token"`
+	TokenType    string `json:"token_type"`
+	RefreshToken string `json:"refresh_token,omitempty"`
+	ExpiresIn    int    `json:"expires_in"`
+	Scope        string `json:"scope"`
+	ID           string `json:"jti"`
+}
+
+func granted(c *call, who login, refresh string) *answer {
+	access, id := c.tokens.issue(who, accessToken, accessValidity)
+	return jsonAnswer(http.StatusOK, tokenAnswer{
+		AccessToken: access, TokenType: "bearer", RefreshToken: refresh, ID: id, Scope: strings.Join(who.scope, " "),
 		ExpiresIn: int(accessValidity.Seconds()) - 1, // a UAA counts from before it signed
+	})
+}
+
+// login is somebody who may ask for tokens.
+type login struct {
+	subject string // GUID of the user, or the client's id
+	client  string
+	user    string
+	scope   []string
+}
+
+// adminScope makes an administrator.
+const adminScope = "cloud_controller.admin"
+
+func clientLogin(id string) login {
+	return login{subject: id, client: id, scope: []string{adminScope, "cloud_controller.read", "cloud_controller.write"}}
+}
+
+func userLogin(name string) login {
+	l := clientLogin("cf")
+	l.subject, l.user = fixedGUID("user", name), name
+	l.scope = append(l.scope, "openid")
+	return l
+}
+
+// permitted takes the scope of an administrator from a login that the control has made less than that.
+func (cc *controller) permitted(l login) login {
+	held, limited := cc.conditions.Permissions[cmp.Or(l.user, l.client)]
+	if limited && held != permitAdmin {
+		l.scope = slices.DeleteFunc(slices.Clone(l.scope), func(scope string) bool { return scope == adminScope })
 	}
-	for i, scope := range who.scope {
-		if i > 0 {
-			result.Scope += " "
+	return l
+}
+
+// narrowed returns the login with the scopes of a request only, which have to be among those that it has.
+func (l login) narrowed(scopes string) (login, error) {
+	if scopes == "" {
+		return l, nil
+	}
+	wanted := strings.Fields(scopes)
+	for _, scope := range wanted {
+		if !slices.Contains(l.scope, scope) {
+			return l, &uaaError{http.StatusBadRequest, "invalid_scope", "The scopes asked for are not among those of the login."}
 		}
-		result.Scope += scope
 	}
-	return jsonAnswer(http.StatusOK, result)
+	l.scope = wanted
+	return l, nil
 }
-
-func badCredentials() (*answer, error) {
-	a, err := uaaError(http.StatusUnauthorized, "invalid_client", "Bad credentials")
-	if err == nil {
-		a.header.Set("Www-Authenticate", `Basic realm="UAA/client", error="unauthorized", error_description="Bad credentials"`)
-	}
-	return a, err
-}
-
-func unauthorizedGrant() (*answer, error) {
-	return uaaError(http.StatusUnauthorized, "invalid_client", "Unauthorized grant type")
-}
-
-func uaaError(status int, name, description string) (*answer, error) {
-	return jsonAnswer(status, map[string]string{"error": name, "error_description": description})
-}
-
-// Routes of the UAA beside the one for tokens.
-const (
-	uaaPrefix   = "/uaa/"
-	loginRoute  = "/uaa/login"
-	infoRoute   = "/uaa/info"
-	clientRoute = "/uaa/oauth/clients/:guid"
-)
 
 // getLogin tells clients what to ask people for; browsers get a page.
-func (s *Simulator) getLogin(c *call) (*answer, error) {
+func getLogin(c *call) (*answer, error) {
 	if strings.Contains(c.request.Header.Get("Accept"), "text/html") {
 		return newAnswer(http.StatusOK, "text/html;charset=UTF-8", []byte("<!DOCTYPE html><html><head><title>Login</title></head><body>Log in with a client of Cloud Foundry.</body></html>")), nil
 	}
@@ -226,24 +220,24 @@ func (s *Simulator) getLogin(c *call) (*answer, error) {
 		"commit_id":      "cfsim",
 		"idpDefinitions": map[string]string{},
 		"prompts":        map[string][]string{"username": {"text", "Email"}, "password": {"password", "Password"}},
-		"timestamp":      s.options.Now().UTC().Format("2006-01-02T15:04:05-0700"),
-	})
+		"timestamp":      c.now().UTC().Format("2006-01-02T15:04:05-0700"),
+	}), nil
 }
 
 // getClient tells who asks with a token whether there is a client.
-func (s *Simulator) getClient(c *call) (*answer, error) {
+func getClient(c *call) (*answer, error) {
 	_, token, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")
 	if token == "" {
-		return uaaError(http.StatusUnauthorized, "unauthorized", "Full authentication is required to access this resource")
+		return nil, &uaaError{http.StatusUnauthorized, "unauthorized", "Full authentication is required to access this resource"}
 	}
-	if _, err := s.tokens.parse(strings.TrimSpace(token), accessToken); err != nil {
-		return uaaError(http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect.")
+	if _, err := c.tokens.parse(strings.TrimSpace(token), accessToken); err != nil {
+		return nil, revokedToken()
 	}
 	grants := map[string][]string{"ferry": {"client_credentials"}, "cf": {"password", "refresh_token"}}[c.guid]
 	if grants == nil {
-		return uaaError(http.StatusNotFound, "invalid_client", "No client with requested id: "+c.guid)
+		return nil, &uaaError{http.StatusNotFound, "invalid_client", "No client with requested id: " + c.guid}
 	}
-	return jsonAnswer(http.StatusOK, map[string]any{"client_id": c.guid, "authorized_grant_types": grants, "scope": []string{"uaa.none"}})
+	return jsonAnswer(http.StatusOK, map[string]any{"client_id": c.guid, "authorized_grant_types": grants, "scope": []string{"uaa.none"}}), nil
 }
 
 // How long tokens are good for.
@@ -260,9 +254,8 @@ const (
 	refreshToken tokenKind = "refresh"
 )
 
-// tokenIssuer signs tokens instead of keeping them, so that any number of
-// logins costs no memory. Raising a generation makes all
-// of its kind invalid.
+// tokenIssuer signs tokens instead of keeping them, so that any number of logins costs no memory. Raising a generation
+// makes all of its kind invalid.
 type tokenIssuer struct {
 	now     func() time.Time
 	random  *randomness
@@ -350,9 +343,8 @@ func (t *tokenIssuer) parse(token string, kind tokenKind) (claims, error) {
 	return c, nil
 }
 
-// subject returns whom a token speaks for, or an error when it is not one of
-// ours, of another kind, expired, withdrawn, or not meant for the Cloud
-// Controller.
+// subject returns whom a token speaks for, or an error when it is not one of ours, of another kind, expired, withdrawn,
+// or not meant for the Cloud Controller.
 func (t *tokenIssuer) subject(token string, kind tokenKind) (string, error) {
 	c, err := t.parse(token, kind)
 	if err == nil && !slices.Contains(c.Audience, "cloud_controller") {
@@ -368,8 +360,7 @@ func (t *tokenIssuer) expire(kinds ...tokenKind) {
 	}
 }
 
-// audience are the components that a token is meant for: those that its scopes
-// name, and the client itself.
+// audience are the components that a token is meant for: those that its scopes name, and the client itself.
 func audience(who login) []string {
 	var names []string
 	for _, scope := range append(slices.Clone(who.scope), who.client) {
@@ -382,4 +373,22 @@ func audience(who login) []string {
 		}
 	}
 	return names
+}
+
+// authenticate finds out who sends a request, and refuses tokens that a route does not take.
+func (c *call) authenticate(a access) error {
+	header := c.request.Header.Get("Authorization")
+	switch {
+	case a == open, a == optional && header == "":
+		return nil
+	case header == "":
+		return notAuthenticated()
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	subject, err := c.tokens.subject(strings.TrimSpace(token), accessToken)
+	if err != nil || !strings.EqualFold(scheme, "bearer") {
+		return invalidToken()
+	}
+	c.caller = subject
+	return nil
 }
