@@ -182,7 +182,7 @@ func jobTimeout() cfError {
 	return cfError{codeJobTimeout, "CF-JobTimeout", "The job execution has timed out."}
 }
 
-// vanished is the error of a job whose row is no longer there.
-func vanished(detail string) cfError {
+// rowGone is the error of a job whose row is no longer there.
+func rowGone(detail string) cfError {
 	return cfError{codeNotFound, titleResourceMissing, detail}
 }

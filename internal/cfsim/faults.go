@@ -218,7 +218,7 @@ func pageNamed(name string) (cannedPage, bool) {
 	return p, known
 }
 
-// pages are all that a fault may name, with their literal texts (contract, sections 2.2, 2.5 and 4).
+// pages are all that a fault may name, with their literal texts (docs/cf-contract.md 2.2, 2.5 and 4).
 func pages() map[string]cannedPage {
 	all := map[string]cannedPage{}
 	for _, group := range []map[string]cannedPage{routerPages(), frontPages(), uaaPages(), controllerPages(), brokerPages(), strangePages()} {
@@ -326,7 +326,7 @@ func controllerPages() map[string]cannedPage {
 	return all
 }
 
-// brokerPages are what a live call to the backing broker brings (contract 2.5 b).
+// brokerPages are what a live call to the backing broker brings (docs/cf-contract.md 2.5).
 func brokerPages() map[string]cannedPage {
 	bad := func(title, detail string) cannedPage { return errorPage(502, 10001, title, detail) }
 	return map[string]cannedPage{

@@ -6,35 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// newInstance is a create request that has been read.
-type newInstance struct {
-	name        string
-	space, plan string // GUIDs
-	tags        []string
-	metadata    metadataPatch
-	parameters  []byte
-}
-
-func readNewInstance(c *call) (newInstance, error) {
-	m, err := c.message("type", "name", "parameters", "tags", "metadata", "relationships")
-	if err != nil {
-		return newInstance{}, err
-	}
-	if kind := m.text("type"); kind != "managed" && len(m.problems) == 0 {
-		m.refuse("Type must be one of 'managed', 'user-provided'")
-	}
-	n := newInstance{
-		name:       m.name(true),
-		parameters: m.parameters(),
-		space:      m.relationship("space", "Space", true),
-		plan:       m.relationship("service_plan", "Service plan", true),
-	}
-	n.tags, _ = m.tags()
-	n.metadata = m.metadata()
-	return n, m.problem()
-}
-
-// createInstance writes the row and the job together, so that the instance can be listed when the answer is on its way.
+// createInstance is POST /v3/service_instances. It writes the row and the job together, so that the instance can be
+// listed when the answer is on its way; provisioning is what the job does.
 func createInstance(c *call) (*answer, error) {
 	if err := c.featureAllows(featureInstances); err != nil {
 		return nil, err
@@ -73,7 +46,35 @@ func createInstance(c *call) (*answer, error) {
 // request meanwhile (R2).
 var errRowGone = errors.New("the row to replace does not exist any more")
 
-// allowedInstance applies what a create depends on, names and limits aside, in the order of the Cloud Controller.
+// newInstance is a request to create an instance that has been read.
+type newInstance struct {
+	name        string
+	space, plan string // GUIDs
+	tags        []string
+	metadata    metadataPatch
+	parameters  []byte
+}
+
+func readNewInstance(c *call) (newInstance, error) {
+	m, err := c.message("type", "name", "parameters", "tags", "metadata", "relationships")
+	if err != nil {
+		return newInstance{}, err
+	}
+	if kind := m.text("type"); kind != "managed" && len(m.problems) == 0 {
+		m.refuse("Type must be one of 'managed', 'user-provided'")
+	}
+	n := newInstance{
+		name:       m.name(true),
+		parameters: m.parameters(),
+		space:      m.relationship("space", "Space", true),
+		plan:       m.relationship("service_plan", "Service plan", true),
+	}
+	n.tags, _ = m.tags()
+	n.metadata = m.metadata()
+	return n, m.problem()
+}
+
+// allowedInstance applies the rules of a create, those of names and quotas aside, in the order of the Cloud Controller.
 func allowedInstance(c *call, n newInstance) (*space, *plan, metadata, error) {
 	refused := func(err error) (*space, *plan, metadata, error) { return nil, nil, metadata{}, err }
 	sp := c.database.spaceByGUID[n.space]
@@ -100,15 +101,6 @@ func allowedInstance(c *call, n newInstance) (*space, *plan, metadata, error) {
 	return sp, p, marks, err
 }
 
-func (cc *controller) addInstance(name string, sp *space, p *plan, last lastOperation) *instance {
-	row := &instance{
-		sequence: cc.database.nextSequence(), guid: cc.random.guid(), name: name, space: sp, plan: p,
-		maintenance: p.spec.version, last: last, created: last.written, updated: last.written,
-	}
-	cc.database.instances.add(row)
-	return row
-}
-
 // usablePlan returns a plan that new instances in a space may have.
 func (cc *controller) usablePlan(guid string, sp *space) (*plan, error) {
 	p := cc.database.market.plans[guid]
@@ -127,42 +119,16 @@ func (cc *controller) usablePlan(guid string, sp *space) (*plan, error) {
 	return p, nil
 }
 
-// instanceWork is what all work on instances has in common.
-type instanceWork struct {
-	*controller
-	row    *instance
-	forced int // the row's count of forced states when the job was made
-}
-
-func (cc *controller) onInstance(row *instance) instanceWork {
-	return instanceWork{controller: cc, row: row, forced: row.forced}
-}
-
-func (w instanceWork) overtaken() bool { return w.row.forced != w.forced }
-
-func (w instanceWork) mark(kind, state, description string) {
-	now := w.now()
-	w.row.last = lastOperation{kind: kind, state: state, description: description, written: now}
-	w.row.updated = now
-}
-
-// vanished is the error of a job whose row is no longer there, nil while it is.
-func (w instanceWork) vanished() []cfError {
-	if w.database.present(w.row) {
-		return nil
+func (cc *controller) addInstance(name string, sp *space, p *plan, last lastOperation) *instance {
+	row := &instance{
+		sequence: cc.database.nextSequence(), guid: cc.random.guid(), name: name, space: sp, plan: p,
+		maintenance: p.spec.version, last: last, created: last.written, updated: last.written,
 	}
-	return []cfError{vanished("The service instance could not be found: " + w.row.guid + ".")}
+	cc.database.instances.add(row)
+	return row
 }
 
-// said is what a row tells of a failure that did not come from polling, which is nothing with Korifi.
-func (w instanceWork) said(message string) string {
-	if w.options.Korifi {
-		return ""
-	}
-	return message
-}
-
-// provisioning is the work of service_instance.create.
+// provisioning is the work of the job service_instance.create.
 type provisioning struct {
 	instanceWork
 	parameters []byte
@@ -229,6 +195,41 @@ func (w *provisioning) abandoned(description string) {
 
 func (w *provisioning) about() (string, verbs, *plan) {
 	return w.row.guid, verbs{ask: "provision", gone: "provision"}, w.row.plan
+}
+
+// instanceWork is what all work on instances has in common.
+type instanceWork struct {
+	*controller
+	row    *instance
+	forced int // the row's count of forced states when the job was made
+}
+
+func (cc *controller) onInstance(row *instance) instanceWork {
+	return instanceWork{controller: cc, row: row, forced: row.forced}
+}
+
+func (w instanceWork) overtaken() bool { return w.row.forced != w.forced }
+
+func (w instanceWork) mark(kind, state, description string) {
+	now := w.now()
+	w.row.last = lastOperation{kind: kind, state: state, description: description, written: now}
+	w.row.updated = now
+}
+
+// vanished is the error of a job whose row is no longer there, nil while it is.
+func (w instanceWork) vanished() []cfError {
+	if w.database.present(w.row) {
+		return nil
+	}
+	return []cfError{rowGone("The service instance could not be found: " + w.row.guid + ".")}
+}
+
+// said is what a row says of a failure that did not come from polling; with Korifi that is nothing.
+func (w instanceWork) said(message string) string {
+	if w.options.Korifi {
+		return ""
+	}
+	return message
 }
 
 // dropInstance removes a row, and what the backing broker still does for it.

@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// deleteInstance queues a job and shows nothing of it: the row stays as it was until a worker has asked the backing
-// broker. With the newer pipeline a second delete gets the job of the first.
+// deleteInstance is DELETE /v3/service_instances/GUID. It queues a job and shows nothing of it: the row stays as it was
+// until a worker has asked the backing broker. With RecursiveDelete a second delete gets the job of the first.
+// deprovisioning is what the job does.
 func deleteInstance(c *call) (*answer, error) {
 	purge, err := readPurge(c)
 	if err != nil {
@@ -36,14 +37,23 @@ func deleteInstance(c *call) (*answer, error) {
 	return jobAnswer(c.base, row.job), nil
 }
 
-// purge reads whether the backing broker is to be left out.
+// readPurge reads whether the backing broker is to be left out.
 func readPurge(c *call) (bool, error) {
 	c.query.allow("purge")
 	purge := c.query.flag("purge")
 	return purge != nil && *purge, c.query.problem()
 }
 
-// deprovisioning is the work of service_instance.delete: keys first, then the instance.
+// deletion returns the work of a delete whose job is j.
+func (cc *controller) deletion(row *instance, j *job) *deprovisioning {
+	w := &deprovisioning{instanceWork: cc.onInstance(row)}
+	if cc.options.RecursiveDelete || cc.options.Korifi {
+		w.cascade = &cascade{controller: cc, row: row, job: j}
+	}
+	return w
+}
+
+// deprovisioning is the work of the job service_instance.delete: keys first, then the instance.
 type deprovisioning struct {
 	instanceWork
 	// cascade has the keys removed by work of their own that is waited for; nil is the older way, where a key that does
@@ -246,15 +256,6 @@ func (c *cascade) await(child cascadeChild) {
 	default:
 		c.workers.later(c.options.PollInterval, func() { c.await(child) })
 	}
-}
-
-// deletion returns the work of a delete whose job is j.
-func (cc *controller) deletion(row *instance, j *job) *deprovisioning {
-	w := &deprovisioning{instanceWork: cc.onInstance(row)}
-	if cc.options.RecursiveDelete || cc.options.Korifi {
-		w.cascade = &cascade{controller: cc, row: row, job: j}
-	}
-	return w
 }
 
 // removeNow removes an instance on the way to removing its space, and returns why it is still there. An asynchronous

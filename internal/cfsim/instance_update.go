@@ -8,12 +8,56 @@ import (
 	"unicode/utf8"
 )
 
+// updateInstance is PATCH /v3/service_instances/GUID. It changes the row at once when the backing broker has no part in
+// it; otherwise updating is what the job does.
+func updateInstance(c *call) (*answer, error) {
+	row, err := c.instanceToChange()
+	if err != nil {
+		return nil, err
+	}
+	u, err := readUpdate(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := updatable(row, u.metadataOnly); err != nil {
+		return nil, err
+	}
+	if err := checkUpdate(c, row, &u); err != nil {
+		return nil, err
+	}
+	if !u.metadataOnly {
+		// The lock that keeps other operations away until this one has ended.
+		c.onInstance(row).mark(kindUpdate, stateInProgress, "")
+	}
+	if needsBroker(row, u) {
+		row.job = c.newJob(jobUpdateInstance, row.guid)
+		c.workers.queue(row.job, &updating{instanceWork: c.onInstance(row), changes: u.changes})
+		return jobAnswer(c.base, row.job), nil
+	}
+	c.apply(row, u.changes)
+	row.updated = c.now()
+	if !u.metadataOnly {
+		c.onInstance(row).mark(kindUpdate, stateSucceeded, "")
+	}
+	return jsonAnswer(http.StatusOK, row.view(c)), nil
+}
+
 // updateRequest is a PATCH that has been read.
 type updateRequest struct {
 	changes
 	planGUID     string
 	asksBroker   bool // has parameters
 	metadataOnly bool
+}
+
+// changes are what a PATCH asks for; nil means untouched.
+type changes struct {
+	name        *string
+	tags        *[]string
+	plan        *plan
+	maintenance *string
+	metadata    metadataPatch
+	parameters  []byte
 }
 
 func readUpdate(c *call) (updateRequest, error) {
@@ -64,40 +108,7 @@ func (m *message) maintenance() *string {
 	return &version
 }
 
-// updateInstance changes a row at once when the backing broker has no part in it, and by a job otherwise.
-func updateInstance(c *call) (*answer, error) {
-	row, err := c.instanceToChange()
-	if err != nil {
-		return nil, err
-	}
-	u, err := readUpdate(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := updatable(row, u.metadataOnly); err != nil {
-		return nil, err
-	}
-	if err := checkUpdate(c, row, &u); err != nil {
-		return nil, err
-	}
-	if !u.metadataOnly {
-		// The lock that keeps other operations away until this one has ended.
-		c.onInstance(row).mark(kindUpdate, stateInProgress, "")
-	}
-	if needsBroker(row, u) {
-		row.job = c.newJob(jobUpdateInstance, row.guid)
-		c.workers.queue(row.job, &updating{instanceWork: c.onInstance(row), changes: u.changes})
-		return jobAnswer(c.base, row.job), nil
-	}
-	c.apply(row, u.changes)
-	row.updated = c.now()
-	if !u.metadataOnly {
-		c.onInstance(row).mark(kindUpdate, stateSucceeded, "")
-	}
-	return jsonAnswer(http.StatusOK, row.view(c)), nil
-}
-
-// updatable applies the state of the row.
+// updatable refuses updates that the state of the row does not allow.
 func updatable(row *instance, metadataOnly bool) error {
 	if row.last.is(kindCreate, stateFailed) {
 		return failure(http.StatusNotFound, 60004, "CF-ServiceInstanceNotFound", "The service instance could not be found: "+row.name)
@@ -106,14 +117,6 @@ func updatable(row *instance, metadataOnly bool) error {
 		return &apiError{status: http.StatusConflict, cfError: instanceBusy(row.name)}
 	}
 	return nil
-}
-
-// needsBroker tells whether the backing broker has to know of an update.
-func needsBroker(row *instance, u updateRequest) bool {
-	return u.asksBroker ||
-		u.plan != nil && u.plan != row.plan ||
-		u.maintenance != nil && *u.maintenance != row.maintenance ||
-		u.name != nil && row.plan.offering.spec.contexts
 }
 
 // errNameTooLong ends as the answer to an unknown error.
@@ -206,26 +209,40 @@ func checkAccessible(row *instance, u *updateRequest) error {
 	return unprocessable("Cannot update " + refused[0] + " of a service instance that belongs to inaccessible plan")
 }
 
-// changes are what a PATCH asks for; nil means untouched.
-type changes struct {
-	name        *string
-	tags        *[]string
-	plan        *plan
-	maintenance *string
-	metadata    metadataPatch
-	parameters  []byte
+// needsBroker tells whether the backing broker has to know of an update.
+func needsBroker(row *instance, u updateRequest) bool {
+	return u.asksBroker ||
+		u.plan != nil && u.plan != row.plan ||
+		u.maintenance != nil && *u.maintenance != row.maintenance ||
+		u.name != nil && row.plan.offering.spec.contexts
 }
 
-// updating is the work of service_instance.update. Nothing of what was asked for can be seen before the backing broker
-// has succeeded.
+// apply writes changes into a row. A limit of labels that another request has used up in the meantime leaves the
+// metadata as it is.
+func (cc *controller) apply(row *instance, c changes) {
+	if marks, err := row.metadata.applied(c.metadata); err == nil {
+		row.metadata = marks
+	}
+	if c.name != nil && cc.database.instances.free(row, *c.name) {
+		cc.database.instances.rename(row, *c.name)
+	}
+	if c.tags != nil {
+		row.tags = *c.tags
+	}
+	if c.plan != nil && c.plan != row.plan {
+		cc.database.instances.changePlan(row, c.plan)
+		row.maintenance = c.plan.spec.version
+	}
+	if c.maintenance != nil {
+		row.maintenance = *c.maintenance
+	}
+}
+
+// updating is the work of the job service_instance.update. Nothing of what was asked for can be seen before the backing
+// broker has succeeded.
 type updating struct {
 	instanceWork
 	changes
-}
-
-func (w *updating) moot(bool) (bool, []cfError) {
-	errors := w.vanished()
-	return errors != nil, errors
 }
 
 // target is the plan that the instance is to have afterwards.
@@ -234,6 +251,11 @@ func (w *updating) target() *plan {
 		return w.plan
 	}
 	return w.row.plan
+}
+
+func (w *updating) moot(bool) (bool, []cfError) {
+	errors := w.vanished()
+	return errors != nil, errors
 }
 
 func (w *updating) call() brokerCall { return w.row.call(update) }
@@ -258,27 +280,6 @@ func (w *updating) succeeded() []cfError {
 	w.apply(w.row, w.changes)
 	w.mark(kindUpdate, stateSucceeded, "")
 	return nil
-}
-
-// apply writes changes into a row. A limit of labels that another request has used up in the meantime leaves the
-// metadata as it is.
-func (cc *controller) apply(row *instance, c changes) {
-	if marks, err := row.metadata.applied(c.metadata); err == nil {
-		row.metadata = marks
-	}
-	if c.name != nil && cc.database.instances.free(row, *c.name) {
-		cc.database.instances.rename(row, *c.name)
-	}
-	if c.tags != nil {
-		row.tags = *c.tags
-	}
-	if c.plan != nil && c.plan != row.plan {
-		cc.database.instances.changePlan(row, c.plan)
-		row.maintenance = c.plan.spec.version
-	}
-	if c.maintenance != nil {
-		row.maintenance = *c.maintenance
-	}
 }
 
 func (w *updating) refused(r reply) []cfError { return []cfError{w.failed(r.message)} }

@@ -31,6 +31,33 @@ type instance struct {
 	sharedWith  []*space
 }
 
+// Kinds and states of last operations.
+const (
+	kindCreate = "create"
+	kindUpdate = "update"
+	kindDelete = "delete"
+
+	stateInitial    = "initial"
+	stateInProgress = "in progress"
+	stateSucceeded  = "succeeded"
+	stateFailed     = "failed"
+)
+
+// lastOperation of an instance or key. It is written anew at every step, so that created says when it was last written,
+// as in the Cloud Controller.
+type lastOperation struct {
+	kind, state, description string
+	written                  time.Time
+}
+
+func (l lastOperation) is(kind, state string) bool { return l.kind == kind && l.state == state }
+
+// running tells whether an operation is under way.
+func (l lastOperation) running() bool { return l.state == stateInitial || l.state == stateInProgress }
+
+// blank tells that there was no operation yet, or none that is known.
+func (l lastOperation) blank() bool { return l.kind == "" }
+
 func (i *instance) sortKeys() sortKeys { return sortKeys{i.name, i.updated} }
 
 func (i *instance) call(operation string) brokerCall {
@@ -202,6 +229,14 @@ type instanceLinks struct {
 	SharedSpaces              link `json:"shared_spaces"`
 }
 
+type lastOperationView struct {
+	Type        string  `json:"type"`
+	State       string  `json:"state"`
+	Description *string `json:"description"`
+	UpdatedAt   string  `json:"updated_at"`
+	CreatedAt   string  `json:"created_at"`
+}
+
 func (i *instance) view(c *call) instanceView {
 	self := c.base + "/v3/service_instances/" + i.guid
 	v := instanceView{
@@ -223,6 +258,24 @@ func (i *instance) view(c *call) instanceView {
 	}
 	if !c.options.Korifi {
 		v.DashboardURL = i.dashboard
+	}
+	return v
+}
+
+// viewOn is what the API shows of the last operation of an instance. A Cloud Controller has nothing to show where there
+// was none; Korifi shows empty words.
+func (l lastOperation) viewOn(o Options) any {
+	if l.blank() && !o.Korifi {
+		return struct{}{}
+	}
+	return l.view()
+}
+
+func (l lastOperation) view() lastOperationView {
+	at := timestamp(l.written)
+	v := lastOperationView{Type: l.kind, State: l.state, CreatedAt: at, UpdatedAt: at}
+	if l.description != "" {
+		v.Description = &l.description
 	}
 	return v
 }
@@ -306,57 +359,4 @@ func instanceFilter(c *call) func(*instance) bool {
 			passes(plans, i.plan.guid) && compared.places.passes(planNames, i.plan.spec.name) &&
 			labels.matches(i.metadata.Labels)
 	}
-}
-
-// Kinds and states of last operations.
-const (
-	kindCreate = "create"
-	kindUpdate = "update"
-	kindDelete = "delete"
-
-	stateInitial    = "initial"
-	stateInProgress = "in progress"
-	stateSucceeded  = "succeeded"
-	stateFailed     = "failed"
-)
-
-// lastOperation of an instance or key. It is written anew at every step, so that created says when it was last written,
-// as in the Cloud Controller.
-type lastOperation struct {
-	kind, state, description string
-	written                  time.Time
-}
-
-func (l lastOperation) is(kind, state string) bool { return l.kind == kind && l.state == state }
-
-// running tells whether an operation is under way.
-func (l lastOperation) running() bool { return l.state == stateInitial || l.state == stateInProgress }
-
-// blank tells that there was no operation yet, or none that is known.
-func (l lastOperation) blank() bool { return l.kind == "" }
-
-type lastOperationView struct {
-	Type        string  `json:"type"`
-	State       string  `json:"state"`
-	Description *string `json:"description"`
-	UpdatedAt   string  `json:"updated_at"`
-	CreatedAt   string  `json:"created_at"`
-}
-
-// viewOn is what the API shows of the last operation of an instance. A Cloud Controller has nothing to show where there
-// was none; Korifi shows empty words.
-func (l lastOperation) viewOn(o Options) any {
-	if l.blank() && !o.Korifi {
-		return struct{}{}
-	}
-	return l.view()
-}
-
-func (l lastOperation) view() lastOperationView {
-	at := timestamp(l.written)
-	v := lastOperationView{Type: l.kind, State: l.state, CreatedAt: at, UpdatedAt: at}
-	if l.description != "" {
-		v.Description = &l.description
-	}
-	return v
 }

@@ -8,9 +8,6 @@ import (
 	"time"
 )
 
-// keyBusy refuses a second delete of a key.
-const keyBusy = "There is an operation in progress for the service binding."
-
 // key is a row of service_keys.
 type key struct {
 	sequence   int64
@@ -88,7 +85,7 @@ func (k *key) view(c *call) keyView {
 	}
 }
 
-// key returns the row of a call; the caller holds s.mu.
+// key returns the row of a request that its caller may read.
 func (c *call) key() (*key, error) {
 	if k := c.database.keys[c.guid]; k != nil && c.readable() {
 		return k, nil
@@ -273,7 +270,7 @@ func checkDetails(raw json.RawMessage) error {
 	return nil
 }
 
-// finishedKey returns the row of a call when it has credentials.
+// finishedKey returns the row of a request when it has credentials.
 func (c *call) finishedKey() (*key, error) {
 	k, err := c.key()
 	if err != nil {

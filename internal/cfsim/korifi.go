@@ -8,31 +8,6 @@ import (
 	"time"
 )
 
-// Operations of jobs as Korifi calls them. Its jobs are no rows: what they say is read from the resource, whose GUID is
-// part of theirs.
-const (
-	korifiInstance = "managed_service_instance"
-	korifiBinding  = "managed_service_binding"
-	korifiCreate   = ".create"
-	korifiDelete   = ".delete"
-)
-
-// errUnfinished ends as the answer to an unknown error, which is what Korifi has for the details of a key that has
-// none.
-var errUnfinished = errors.New("the binding has no credentials")
-
-// korifiJobID names a job of ours as Korifi would.
-func korifiJobID(operation, resource string) string {
-	return korifiOperation(operation) + "~" + resource
-}
-
-func korifiOperation(operation string) string {
-	return map[string]string{
-		jobCreateInstance: korifiInstance + korifiCreate, jobDeleteInstance: korifiInstance + korifiDelete,
-		jobCreateKey: korifiBinding + korifiCreate, jobDeleteKey: korifiBinding + korifiDelete,
-	}[operation]
-}
-
 // korifiMissing are routes that Korifi does not have. What has a job of its own here would have one of another kind
 // there.
 var korifiMissing = []string{
@@ -74,80 +49,6 @@ func (c *call) exceptOnKorifi(names []string, refused ...string) []string {
 		return names
 	}
 	return passing(names, func(name string) bool { return !slices.Contains(refused, name) })
-}
-
-// korifiWait tells what a bind has to wait for: the instance. One that failed is waited for without an end.
-func korifiWait(i *instance) (reply, bool) {
-	switch {
-	case i.last.is(kindCreate, stateFailed):
-		return reply{outcome: replyNever}, true
-	case i.last.kind == kindDelete || i.last.state == stateSucceeded:
-		return reply{}, false
-	}
-	return reply{outcome: replyLater}, true
-}
-
-type korifiJobView struct {
-	GUID      string          `json:"guid"`
-	Errors    []cfError       `json:"errors"`
-	Operation string          `json:"operation"`
-	State     string          `json:"state"`
-	Links     map[string]link `json:"links"`
-}
-
-// getKorifiJob derives a job from its name and the resource. A create that failed is never seen to end; a delete is
-// given up after a fixed time.
-func getKorifiJob(c *call) (*answer, error) {
-	if err := c.query.only(); err != nil {
-		return nil, err
-	}
-	operation, guid, _ := strings.Cut(c.guid, "~")
-	row, known := korifiResource(c, operation, guid)
-	if !known {
-		return nil, notFound("Job")
-	}
-	v := korifiJobView{GUID: c.guid, Errors: []cfError{}, Operation: operation, State: jobPolling, Links: map[string]link{"self": {Href: c.base + "/v3/jobs/" + c.guid}}}
-	switch {
-	case strings.HasSuffix(operation, korifiCreate):
-		if row == nil {
-			return nil, notFound("Job")
-		}
-		if row.created {
-			v.State = jobComplete
-		}
-	case row == nil:
-		v.State = jobComplete
-	case row.deleted.IsZero():
-		return nil, notFound("Job")
-	case c.now().Sub(row.deleted) >= c.options.KorifiDeleteTimeout:
-		v.State = jobFailed
-		v.Errors = []cfError{{codeUnprocessable, titleUnprocessable, strings.TrimSuffix(operation, korifiDelete) +
-			" deletion timed out, check the remaining \"" + guid + "\" resource"}}
-	}
-	return jsonAnswer(http.StatusOK, v), nil
-}
-
-// korifiRow is what a job reads from a resource.
-type korifiRow struct {
-	created bool
-	deleted time.Time // when the delete was asked for
-}
-
-// korifiResource finds what a job is about, nil when it is gone; known is false for an operation that there is not.
-func korifiResource(c *call, operation, guid string) (row *korifiRow, known bool) {
-	switch operation {
-	case korifiInstance + korifiCreate, korifiInstance + korifiDelete:
-		if i := c.database.instances.get(guid); i != nil {
-			return &korifiRow{i.last.kind != "" && i.last.kind != kindCreate || i.last.is(kindCreate, stateSucceeded), i.deleted}, true
-		}
-	case korifiBinding + korifiCreate, korifiBinding + korifiDelete:
-		if k := c.database.keys[guid]; k != nil {
-			return &korifiRow{k.last.kind != kindCreate || k.last.state == stateSucceeded, k.deleted}, true
-		}
-	default:
-		return nil, false
-	}
-	return nil, true
 }
 
 // createKorifiInstance never takes the place of a failed create, and leaves the last operation empty until a controller
@@ -268,4 +169,103 @@ func deleteKorifiKey(c *call) (*answer, error) {
 	k.job = c.newJob(jobDeleteKey, k.guid)
 	c.workers.queue(k.job, &unbinding{c.onKey(k)})
 	return jobAnswer(c.base, k.job), nil
+}
+
+// korifiWait tells what a bind has to wait for: the instance. One that failed is waited for without an end.
+func korifiWait(i *instance) (reply, bool) {
+	switch {
+	case i.last.is(kindCreate, stateFailed):
+		return reply{outcome: replyNever}, true
+	case i.last.kind == kindDelete || i.last.state == stateSucceeded:
+		return reply{}, false
+	}
+	return reply{outcome: replyLater}, true
+}
+
+// Operations of jobs as Korifi calls them. Its jobs are no rows: what they say is read from the resource, whose GUID is
+// part of theirs.
+const (
+	korifiInstance = "managed_service_instance"
+	korifiBinding  = "managed_service_binding"
+	korifiCreate   = ".create"
+	korifiDelete   = ".delete"
+)
+
+// korifiJobID names a job of ours as Korifi would.
+func korifiJobID(operation, resource string) string {
+	return korifiOperation(operation) + "~" + resource
+}
+
+func korifiOperation(operation string) string {
+	return map[string]string{
+		jobCreateInstance: korifiInstance + korifiCreate, jobDeleteInstance: korifiInstance + korifiDelete,
+		jobCreateKey: korifiBinding + korifiCreate, jobDeleteKey: korifiBinding + korifiDelete,
+	}[operation]
+}
+
+// errUnfinished ends as the answer to an unknown error, which is what Korifi has for the details of a key that has
+// none.
+var errUnfinished = errors.New("the binding has no credentials")
+
+type korifiJobView struct {
+	GUID      string          `json:"guid"`
+	Errors    []cfError       `json:"errors"`
+	Operation string          `json:"operation"`
+	State     string          `json:"state"`
+	Links     map[string]link `json:"links"`
+}
+
+// getKorifiJob derives a job from its name and the resource. A create that failed is never seen to end; a delete is
+// given up after a fixed time.
+func getKorifiJob(c *call) (*answer, error) {
+	if err := c.query.only(); err != nil {
+		return nil, err
+	}
+	operation, guid, _ := strings.Cut(c.guid, "~")
+	row, known := korifiResource(c, operation, guid)
+	if !known {
+		return nil, notFound("Job")
+	}
+	v := korifiJobView{GUID: c.guid, Errors: []cfError{}, Operation: operation, State: jobPolling, Links: map[string]link{"self": {Href: c.base + "/v3/jobs/" + c.guid}}}
+	switch {
+	case strings.HasSuffix(operation, korifiCreate):
+		if row == nil {
+			return nil, notFound("Job")
+		}
+		if row.created {
+			v.State = jobComplete
+		}
+	case row == nil:
+		v.State = jobComplete
+	case row.deleted.IsZero():
+		return nil, notFound("Job")
+	case c.now().Sub(row.deleted) >= c.options.KorifiDeleteTimeout:
+		v.State = jobFailed
+		v.Errors = []cfError{{codeUnprocessable, titleUnprocessable, strings.TrimSuffix(operation, korifiDelete) +
+			" deletion timed out, check the remaining \"" + guid + "\" resource"}}
+	}
+	return jsonAnswer(http.StatusOK, v), nil
+}
+
+// korifiRow is what a job reads from a resource.
+type korifiRow struct {
+	created bool
+	deleted time.Time // when the delete was asked for
+}
+
+// korifiResource finds what a job is about, nil when it is gone; known is false for an operation that there is not.
+func korifiResource(c *call, operation, guid string) (row *korifiRow, known bool) {
+	switch operation {
+	case korifiInstance + korifiCreate, korifiInstance + korifiDelete:
+		if i := c.database.instances.get(guid); i != nil {
+			return &korifiRow{i.last.kind != "" && i.last.kind != kindCreate || i.last.is(kindCreate, stateSucceeded), i.deleted}, true
+		}
+	case korifiBinding + korifiCreate, korifiBinding + korifiDelete:
+		if k := c.database.keys[guid]; k != nil {
+			return &korifiRow{k.last.kind != kindCreate || k.last.state == stateSucceeded, k.deleted}, true
+		}
+	default:
+		return nil, false
+	}
+	return nil, true
 }

@@ -111,7 +111,7 @@ func (m *marketplace) forgetInstances() {
 	}
 }
 
-// The one service broker that is registered.
+// brokerName is the one service broker that is registered.
 const brokerName = "backing-broker"
 
 func brokerGUID() string { return fixedGUID("service broker", brokerName) }

@@ -12,6 +12,17 @@ import (
 	"unicode/utf8"
 )
 
+// Limits of labels and annotations.
+const (
+	maxLabels          = 50
+	maxAnnotations     = 200
+	maxKeyPrefix       = 253
+	maxKeyName         = 63
+	maxLabelValue      = 63
+	maxAnnotationValue = 5000
+	reservedPrefix     = "cloudfoundry.org"
+)
+
 // pair is one label or annotation.
 type pair struct {
 	key, value string
@@ -96,6 +107,10 @@ func (m metadata) applied(p metadataPatch) (metadata, error) {
 	return result, nil
 }
 
+func limitExceeded(code int, title, what string, n, limit int) error {
+	return failure(http.StatusUnprocessableEntity, code, title, fmt.Sprintf("Failed to add %d %s because it would exceed maximum of %d", n, what, limit))
+}
+
 func added(patch map[string]*string) int {
 	n := 0
 	for _, value := range patch {
@@ -106,26 +121,11 @@ func added(patch map[string]*string) int {
 	return n
 }
 
-// Limits of labels and annotations.
-const (
-	maxLabels          = 50
-	maxAnnotations     = 200
-	maxKeyPrefix       = 253
-	maxKeyName         = 63
-	maxLabelValue      = 63
-	maxAnnotationValue = 5000
-	reservedPrefix     = "cloudfoundry.org"
-)
-
 var (
 	keyAlphabet = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 	keyEnds     = regexp.MustCompile(`^[A-Za-z0-9](.*[A-Za-z0-9])?$`)
 	dnsPrefix   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)+$`)
 )
-
-func limitExceeded(code int, title, what string, n, limit int) error {
-	return failure(http.StatusUnprocessableEntity, code, title, fmt.Sprintf("Failed to add %d %s because it would exceed maximum of %d", n, what, limit))
-}
 
 // parseMetadata reads the "metadata" of a request and lists what is wrong with it.
 func parseMetadata(raw json.RawMessage) (metadataPatch, []string) {

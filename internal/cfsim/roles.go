@@ -9,6 +9,113 @@ import (
 	"time"
 )
 
+// user is whom roles are given to: a user of the UAA, or a client, which has no name and no origin.
+type user struct {
+	guid, name, origin string
+	created            time.Time
+}
+
+func (u *user) sortKeys() sortKeys { return sortKeys{u.presentation(), u.created} }
+
+// presentation is the name where there is one.
+func (u *user) presentation() string {
+	if u.name != "" {
+		return u.name
+	}
+	return u.guid
+}
+
+// origin is the only identity provider.
+const origin = "uaa"
+
+func newUsers(now time.Time) []*user {
+	return []*user{
+		{guid: userLogin("admin").subject, name: "admin", origin: origin, created: now},
+		{guid: "ferry", created: now},
+	}
+}
+
+func (db *database) user(guid string) *user {
+	for _, u := range db.users {
+		if u.guid == guid {
+			return u
+		}
+	}
+	return nil
+}
+
+// userOrNew returns a user, who gets a row when the Cloud Controller does not know it: it takes any GUID for one of the
+// UAA's.
+func (db *database) userOrNew(guid string, now time.Time) *user {
+	if u := db.user(guid); u != nil {
+		return u
+	}
+	u := &user{guid: guid, created: now}
+	db.users = append(db.users, u)
+	return u
+}
+
+// namedUser asks the UAA for a user; origin "" is any.
+func (db *database) namedUser(name, from string) *user {
+	for _, u := range db.users {
+		if u.name != "" && withoutCase(u.name) == withoutCase(name) && (from == "" || from == u.origin) {
+			return u
+		}
+	}
+	return nil
+}
+
+type userView struct {
+	GUID             string          `json:"guid"`
+	CreatedAt        string          `json:"created_at"`
+	UpdatedAt        string          `json:"updated_at"`
+	Username         *string         `json:"username"`
+	PresentationName string          `json:"presentation_name"`
+	Origin           *string         `json:"origin"`
+	Metadata         metadata        `json:"metadata"`
+	Links            map[string]link `json:"links"`
+}
+
+func (u *user) view(c *call) userView {
+	v := userView{
+		GUID: u.guid, CreatedAt: timestamp(u.created), UpdatedAt: timestamp(u.created), PresentationName: u.presentation(),
+		Links: map[string]link{"self": {Href: c.base + "/v3/users/" + u.guid}},
+	}
+	if u.name != "" {
+		v.Username, v.Origin = &u.name, &u.origin
+	}
+	return v
+}
+
+// listUsers shows all users to operators, and to others those in their organizations, who are all that have roles.
+func listUsers(c *call) (*answer, error) {
+	q := &c.query
+	q.allow("guids", "usernames", "partial_usernames", "origins", "label_selector", "page", "per_page", "order_by")
+	guids, names, origins := q.wanted("guids"), q.wanted("usernames"), q.wanted("origins")
+	if origins != nil && names == nil {
+		q.refuse("Origins filter cannot be provided without usernames or partial_usernames filter.")
+	}
+	labels := q.selector()
+	found := passing(c.database.users, func(u *user) bool {
+		return c.maySee(u) && passes(guids, u.guid) && (names == nil || u.name != "" && collation(withoutCase).passes(names, u.name)) &&
+			passes(origins, u.origin) && labels.matches(nil)
+	})
+	return listed(c, found, (*user).view, nil)
+}
+
+func (c *call) maySee(u *user) bool {
+	ofUser := func(r *role) bool { return r.user == u.guid }
+	return c.administrator() || u.guid == c.caller || c.readable() && slices.ContainsFunc(c.roles(), ofUser)
+}
+
+func getUser(c *call) (*answer, error) {
+	u := c.database.user(c.guid)
+	if u == nil || !c.maySee(u) {
+		return nil, notFound("User")
+	}
+	return jsonAnswer(http.StatusOK, u.view(c)), nil
+}
+
 // roleName is what a role may exist once for.
 type roleName struct {
 	kind, user, place string
@@ -87,6 +194,13 @@ func (cc *controller) member(u *user, o *organization) bool {
 	return limited && held != permitNothing && held != permitAdmin || slices.ContainsFunc(cc.roles(), func(r *role) bool { return r.user == u.guid && r.place == o.guid })
 }
 
+func (cc *controller) hasSpaceRole(userGUID, org string) bool {
+	return slices.ContainsFunc(cc.roles(), func(r *role) bool {
+		sp := cc.database.spaceByGUID[r.place]
+		return r.user == userGUID && sp != nil && sp.organization.guid == org
+	})
+}
+
 type roleView struct {
 	GUID          string           `json:"guid"`
 	CreatedAt     string           `json:"created_at"`
@@ -109,6 +223,36 @@ func (r *role) view(c *call) roleView {
 	v.Relationships[place] = related(r.place)
 	v.Links[place] = link{Href: c.base + "/v3/" + place + "s/" + r.place}
 	return v
+}
+
+// createRole gives a role. That of a space developer counts for a login that the control has made an organization
+// manager.
+func createRole(c *call) (*answer, error) {
+	n, err := readNewRole(c)
+	if err != nil {
+		return nil, err
+	}
+	if !c.manager() {
+		return nil, notAuthorized()
+	}
+	where, o, err := rolePlace(c, n)
+	if err != nil {
+		return nil, err
+	}
+	u, err := roleUser(c, n)
+	if err != nil {
+		return nil, err
+	}
+	if inSpace(n.kind) && (u == nil || !c.member(u, o)) {
+		return nil, unprocessable("Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+	}
+	name := roleName{n.kind, u.guid, n.place}
+	if _, exists := c.database.roles[name]; exists {
+		return nil, unprocessable("User '" + u.presentation() + "' already has '" + n.kind + "' role in " + where + ".")
+	}
+	given := &role{name, c.random.guid(), c.now()}
+	c.database.roles[name] = given
+	return jsonAnswer(http.StatusCreated, given.view(c)), nil
 }
 
 // newRole is a request for a role that has been read.
@@ -166,34 +310,18 @@ func (n *newRole) readUser(m *message) {
 	}
 }
 
-// createRole gives a role. That of a space developer counts for a login that the control has made an organization
-// manager.
-func createRole(c *call) (*answer, error) {
-	n, err := readNewRole(c)
-	if err != nil {
-		return nil, err
+// rolePlace returns how a place is called in texts, and its organization.
+func rolePlace(c *call, n newRole) (string, *organization, error) {
+	if inSpace(n.kind) {
+		if sp := c.database.spaceByGUID[n.place]; sp != nil {
+			return "space '" + sp.name + "'", sp.organization, nil
+		}
+		return "", nil, unprocessable("Invalid space. Ensure that the space exists and you have access to it.")
 	}
-	if !c.manager() {
-		return nil, notAuthorized()
+	if o := c.database.organization(n.place); o != nil {
+		return "organization '" + o.name + "'", o, nil
 	}
-	where, o, err := rolePlace(c, n)
-	if err != nil {
-		return nil, err
-	}
-	u, err := roleUser(c, n)
-	if err != nil {
-		return nil, err
-	}
-	if inSpace(n.kind) && (u == nil || !c.member(u, o)) {
-		return nil, unprocessable("Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
-	}
-	name := roleName{n.kind, u.guid, n.place}
-	if _, exists := c.database.roles[name]; exists {
-		return nil, unprocessable("User '" + u.presentation() + "' already has '" + n.kind + "' role in " + where + ".")
-	}
-	given := &role{name, c.random.guid(), c.now()}
-	c.database.roles[name] = given
-	return jsonAnswer(http.StatusCreated, given.view(c)), nil
+	return "", nil, unprocessable("Invalid organization. Ensure that the organization exists and you have access to it.")
 }
 
 // roleUser finds who is to get a role. One for an organization makes the user known; for a space there is none, then.
@@ -215,20 +343,6 @@ func roleUser(c *call, n newRole) (*user, error) {
 		return nil, unprocessable("No user exists with the username '" + n.name + "' and origin '" + n.fromHere + "'.")
 	}
 	return nil, unprocessable("No user exists with the username '" + n.name + "'.")
-}
-
-// rolePlace returns how a place is called in texts, and its organization.
-func rolePlace(c *call, n newRole) (string, *organization, error) {
-	if inSpace(n.kind) {
-		if sp := c.database.spaceByGUID[n.place]; sp != nil {
-			return "space '" + sp.name + "'", sp.organization, nil
-		}
-		return "", nil, unprocessable("Invalid space. Ensure that the space exists and you have access to it.")
-	}
-	if o := c.database.organization(n.place); o != nil {
-		return "organization '" + o.name + "'", o, nil
-	}
-	return "", nil, unprocessable("Invalid organization. Ensure that the organization exists and you have access to it.")
 }
 
 func listRoles(c *call) (*answer, error) {
@@ -305,118 +419,4 @@ func deleteRole(c *call) (*answer, error) {
 		j.end(c.now())
 	})
 	return jobAnswer(c.base, j), nil
-}
-
-func (cc *controller) hasSpaceRole(userGUID, org string) bool {
-	return slices.ContainsFunc(cc.roles(), func(r *role) bool {
-		sp := cc.database.spaceByGUID[r.place]
-		return r.user == userGUID && sp != nil && sp.organization.guid == org
-	})
-}
-
-// user is whom roles are given to: a user of the UAA, or a client, which has no name and no origin.
-type user struct {
-	guid, name, origin string
-	created            time.Time
-}
-
-func (u *user) sortKeys() sortKeys { return sortKeys{u.presentation(), u.created} }
-
-// presentation is the name where there is one.
-func (u *user) presentation() string {
-	if u.name != "" {
-		return u.name
-	}
-	return u.guid
-}
-
-// origin is the only identity provider.
-const origin = "uaa"
-
-func newUsers(now time.Time) []*user {
-	return []*user{
-		{guid: userLogin("admin").subject, name: "admin", origin: origin, created: now},
-		{guid: "ferry", created: now},
-	}
-}
-
-func (db *database) user(guid string) *user {
-	for _, u := range db.users {
-		if u.guid == guid {
-			return u
-		}
-	}
-	return nil
-}
-
-// userOrNew returns a user, who is written down when the Cloud Controller has not heard of it: it takes any GUID for
-// one of the UAA's.
-func (db *database) userOrNew(guid string, now time.Time) *user {
-	if u := db.user(guid); u != nil {
-		return u
-	}
-	u := &user{guid: guid, created: now}
-	db.users = append(db.users, u)
-	return u
-}
-
-// namedUser asks the UAA for a user; origin "" is any.
-func (db *database) namedUser(name, from string) *user {
-	for _, u := range db.users {
-		if u.name != "" && withoutCase(u.name) == withoutCase(name) && (from == "" || from == u.origin) {
-			return u
-		}
-	}
-	return nil
-}
-
-type userView struct {
-	GUID             string          `json:"guid"`
-	CreatedAt        string          `json:"created_at"`
-	UpdatedAt        string          `json:"updated_at"`
-	Username         *string         `json:"username"`
-	PresentationName string          `json:"presentation_name"`
-	Origin           *string         `json:"origin"`
-	Metadata         metadata        `json:"metadata"`
-	Links            map[string]link `json:"links"`
-}
-
-func (u *user) view(c *call) userView {
-	v := userView{
-		GUID: u.guid, CreatedAt: timestamp(u.created), UpdatedAt: timestamp(u.created), PresentationName: u.presentation(),
-		Links: map[string]link{"self": {Href: c.base + "/v3/users/" + u.guid}},
-	}
-	if u.name != "" {
-		v.Username, v.Origin = &u.name, &u.origin
-	}
-	return v
-}
-
-// listUsers shows all users to operators, and to others those in their organizations, who are all that have roles.
-func listUsers(c *call) (*answer, error) {
-	q := &c.query
-	q.allow("guids", "usernames", "partial_usernames", "origins", "label_selector", "page", "per_page", "order_by")
-	guids, names, origins := q.wanted("guids"), q.wanted("usernames"), q.wanted("origins")
-	if origins != nil && names == nil {
-		q.refuse("Origins filter cannot be provided without usernames or partial_usernames filter.")
-	}
-	labels := q.selector()
-	found := passing(c.database.users, func(u *user) bool {
-		return c.sees(u) && passes(guids, u.guid) && (names == nil || u.name != "" && collation(withoutCase).passes(names, u.name)) &&
-			passes(origins, u.origin) && labels.matches(nil)
-	})
-	return listed(c, found, (*user).view, nil)
-}
-
-func (c *call) sees(u *user) bool {
-	ofUser := func(r *role) bool { return r.user == u.guid }
-	return c.administrator() || u.guid == c.caller || c.readable() && slices.ContainsFunc(c.roles(), ofUser)
-}
-
-func getUser(c *call) (*answer, error) {
-	u := c.database.user(c.guid)
-	if u == nil || !c.sees(u) {
-		return nil, notFound("User")
-	}
-	return jsonAnswer(http.StatusOK, u.view(c)), nil
 }

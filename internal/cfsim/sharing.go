@@ -53,7 +53,7 @@ func sharedSpaces(c *call, i *instance, asked map[string][]string) *answer {
 	return jsonAnswer(http.StatusOK, body)
 }
 
-// newShares reads the spaces of a request to share.
+// readShares reads the spaces of a request to share.
 func readShares(c *call) ([]string, error) {
 	m, err := c.message("data")
 	if err != nil {

@@ -24,38 +24,6 @@ const (
 	clientRoute = "/uaa/oauth/clients/:guid"
 )
 
-// uaaError is an answer of the UAA that reports an error.
-type uaaError struct {
-	status            int
-	name, description string
-}
-
-func (e *uaaError) Error() string { return e.name + ": " + e.description }
-
-func (e *uaaError) answer() *answer {
-	a := jsonAnswer(e.status, map[string]string{"error": e.name, "error_description": e.description}).encoded()
-	if *e == *badCredentials() {
-		a.header.Set("Www-Authenticate", `Basic realm="UAA/client", error="unauthorized", error_description="Bad credentials"`)
-	}
-	return a
-}
-
-func badCredentials() *uaaError {
-	return &uaaError{http.StatusUnauthorized, "invalid_client", "Bad credentials"}
-}
-
-func unauthorizedGrant() *uaaError {
-	return &uaaError{http.StatusUnauthorized, "invalid_client", "Unauthorized grant type"}
-}
-
-func revokedToken() *uaaError {
-	return &uaaError{http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect."}
-}
-
-func getToken(*call) (*answer, error) {
-	return nil, &uaaError{http.StatusMethodNotAllowed, "method_not_allowed", "Request method 'GET' not supported"}
-}
-
 // postToken is the token endpoint of a UAA that knows the client ferry, and the user admin through the client cf.
 func postToken(c *call) (*answer, error) {
 	form, err := url.ParseQuery(string(c.body))
@@ -206,6 +174,38 @@ func (l login) narrowed(scopes string) (login, error) {
 	return l, nil
 }
 
+// uaaError is an answer of the UAA that reports an error.
+type uaaError struct {
+	status            int
+	name, description string
+}
+
+func (e *uaaError) Error() string { return e.name + ": " + e.description }
+
+func (e *uaaError) answer() *answer {
+	a := jsonAnswer(e.status, map[string]string{"error": e.name, "error_description": e.description}).encoded()
+	if *e == *badCredentials() {
+		a.header.Set("Www-Authenticate", `Basic realm="UAA/client", error="unauthorized", error_description="Bad credentials"`)
+	}
+	return a
+}
+
+func badCredentials() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_client", "Bad credentials"}
+}
+
+func unauthorizedGrant() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_client", "Unauthorized grant type"}
+}
+
+func revokedToken() *uaaError {
+	return &uaaError{http.StatusUnauthorized, "invalid_token", "The token expired, was revoked, or the token ID is incorrect."}
+}
+
+func getToken(*call) (*answer, error) {
+	return nil, &uaaError{http.StatusMethodNotAllowed, "method_not_allowed", "Request method 'GET' not supported"}
+}
+
 // getLogin tells clients what to ask people for; browsers get a page.
 func getLogin(c *call) (*answer, error) {
 	if strings.Contains(c.request.Header.Get("Accept"), "text/html") {
@@ -238,6 +238,24 @@ func getClient(c *call) (*answer, error) {
 		return nil, &uaaError{http.StatusNotFound, "invalid_client", "No client with requested id: " + c.guid}
 	}
 	return jsonAnswer(http.StatusOK, map[string]any{"client_id": c.guid, "authorized_grant_types": grants, "scope": []string{"uaa.none"}}), nil
+}
+
+// authenticate finds out who sends a request, and refuses tokens that a route does not take.
+func (c *call) authenticate(a access) error {
+	header := c.request.Header.Get("Authorization")
+	switch {
+	case a == open, a == optional && header == "":
+		return nil
+	case header == "":
+		return notAuthenticated()
+	}
+	scheme, token, _ := strings.Cut(header, " ")
+	subject, err := c.tokens.subject(strings.TrimSpace(token), accessToken)
+	if err != nil || !strings.EqualFold(scheme, "bearer") {
+		return invalidToken()
+	}
+	c.caller = subject
+	return nil
 }
 
 // How long tokens are good for.
@@ -373,22 +391,4 @@ func audience(who login) []string {
 		}
 	}
 	return names
-}
-
-// authenticate finds out who sends a request, and refuses tokens that a route does not take.
-func (c *call) authenticate(a access) error {
-	header := c.request.Header.Get("Authorization")
-	switch {
-	case a == open, a == optional && header == "":
-		return nil
-	case header == "":
-		return notAuthenticated()
-	}
-	scheme, token, _ := strings.Cut(header, " ")
-	subject, err := c.tokens.subject(strings.TrimSpace(token), accessToken)
-	if err != nil || !strings.EqualFold(scheme, "bearer") {
-		return invalidToken()
-	}
-	c.caller = subject
-	return nil
 }
