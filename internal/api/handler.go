@@ -115,7 +115,7 @@ func (h *handler) serveOSB(e *exchange) (answer, error) {
 	noteOriginator(e)
 	ctx, cancel := h.budget(e)
 	defer cancel()
-	return e.route.serve(h, broker.WithWaiting(ctx, place.wait), e)
+	return e.route.serve(h, broker.WithWaiter(ctx, place), e)
 }
 
 // version is the release of the specification that Ferry was written for.

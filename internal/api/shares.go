@@ -93,8 +93,9 @@ func (s shares) enter(client string) (*place, error) {
 	return &place{shares: s, client: client, in: s.quick}, nil
 }
 
-// wait moves the request to those that wait for Cloud Foundry. The error is the answer of one that may not.
-func (p *place) wait() error {
+// BeginWaiting implements broker.Waiter: it moves the request to those that wait for Cloud Foundry. The error is the
+// answer of one that may not.
+func (p *place) BeginWaiting() error {
 	if p.in == p.shares.waiting {
 		return nil
 	}

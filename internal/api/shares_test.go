@@ -142,7 +142,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 		for p, err := s.enter("a"); err == nil; p, err = s.enter("a") {
 			places = append(places, p)
 			if len(places)%2 == 1 {
-				_ = p.wait()
+				_ = p.BeginWaiting()
 			}
 		}
 		if len(places) != 12 { // six of either kind: two reserved, four of those for all

@@ -135,7 +135,7 @@ func succeed(result broker.Result) (answer, error) {
 	if !ok {
 		return answer{}, fmt.Errorf("answer a request: no status for the outcome %q", result.Outcome)
 	}
-	a := answer{status: status, outcome: string(result.Outcome), duplicate: result.Outcome.Duplicate()}
+	a := answer{status: status, outcome: string(result.Outcome), duplicate: result.Duplicate()}
 	if status == http.StatusAccepted {
 		a.operation = result.Operation
 		a.header = retryAfter(result.RetryAfter)

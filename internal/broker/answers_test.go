@@ -24,7 +24,7 @@ func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
 	r.ready()
-	r.Broker.Backends = map[string]broker.Backend{brokertest.Client: busyReader{r.Cloud}}
+	r.Backend.Backend = busyReader{r.Cloud}
 	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 	if broker.CodeOf(err) != broker.CodeConcurrency {
 		t.Errorf("fetch: %v; want %s", err, broker.CodeConcurrency)
@@ -56,8 +56,9 @@ func (s *overtakenStore) Put(ctx context.Context, r broker.Record, revision int6
 // (docs/protocol.md 2.3).
 func TestAClaimWhoseAnswerWasLostIsWon(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
-	r.Broker.Store = &overtakenStore{Store: r.Store}
+	r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+		return &overtakenStore{Store: s}
+	}})
 	result, err := r.answer(r.put())
 	if err != nil || result.Outcome != broker.OutcomeAccepted {
 		t.Fatalf("PUT: %+v, %v; want it accepted", result, err)

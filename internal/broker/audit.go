@@ -26,8 +26,7 @@ const (
 	AuditFailed    = "failed"
 )
 
-// AuditorOptions are what an Auditor is made of. Audit, Store, Now and Logger are
-// mandatory.
+// AuditorOptions are what an Auditor is made of. Audit, Store, Now and Logger are mandatory.
 type AuditorOptions struct {
 	// Audit is Broker.Audit.
 	Audit func(ctx context.Context, client string) (Audited, error)
@@ -37,16 +36,16 @@ type AuditorOptions struct {
 	Logger *slog.Logger
 	// Ended is told the result of each audit; nil for nobody.
 	Ended func(result string)
-	// After is how long after NewAuditor no audit is due, and Retry how long after one
-	// that failed; 0 where calls come that far apart.
+	// After is how long after NewAuditor no audit is due, and Retry how long after one that failed; 0 where calls come
+	// that far apart.
 	After, Retry time.Duration
-	// Early is how long before its day is over an audit is due: half of the time between
-	// two calls, so that a day does not become a day and a call.
+	// Early is how long before its day is over an audit is due: half of the time between two calls, so that a day does
+	// not become a day and a call.
 	Early time.Duration
 }
 
-// Auditor audits clients when that is due: a day after each client's last completed
-// audit, whose time is stored. It may be used concurrently.
+// Auditor audits clients when that is due: a day after each client's last completed audit, whose time is stored. It may
+// be used concurrently.
 type Auditor struct {
 	AuditorOptions
 	made time.Time
@@ -64,8 +63,8 @@ func NewAuditor(o AuditorOptions) *Auditor {
 	return &Auditor{AuditorOptions: o, made: o.Now(), failed: map[string]time.Time{}}
 }
 
-// AuditDue audits those clients whose audit is due, and returns why audits failed, or
-// when they were due could not be read. That is logged already.
+// AuditDue audits those clients whose audit is due, and returns why audits failed, or when they were due could not be
+// read. That is logged already.
 func (a *Auditor) AuditDue(ctx context.Context, clients []string) error {
 	return SideBySide(clients, func(client string) error {
 		if !a.mayBeDue(client) {
@@ -111,8 +110,8 @@ func (a *Auditor) audit(ctx context.Context, client string) error {
 	return a.end(ctx, client, audited, err)
 }
 
-// end notes and logs what became of an audit; the stack on AWS counts these lines. One that
-// the end of the process cut short has not failed.
+// end notes and logs what became of an audit; the stack on AWS counts these lines. One that the end of the process cut
+// short has not failed.
 func (a *Auditor) end(ctx context.Context, client string, audited Audited, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return err
@@ -139,9 +138,8 @@ func (a *Auditor) note(client string, failed bool) {
 	}
 }
 
-// SideBySide calls f for each name, some at once, so that one which waits for its Cloud
-// Foundry keeps few from theirs. It returns the errors joined; a panic is one that names
-// the type of its value.
+// SideBySide calls f for each name, some at once, so that one which waits for its Cloud Foundry keeps few from theirs.
+// It returns the errors joined; a panic is one that names the type of its value.
 func SideBySide(names []string, f func(name string) error) error {
 	var mu sync.Mutex
 	var failed error
@@ -161,40 +159,17 @@ func SideBySide(names []string, f func(name string) error) error {
 	return failed
 }
 
-// panicAsError returns a panic as a *PanicError.
-func panicAsError(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = Recovered(p)
-		}
-	}()
-	return f()
-}
-
-// stackAttr is where a panic began; empty, and left out, for other errors.
-func stackAttr(err error) slog.Attr {
-	if p, ok := errors.AsType[*PanicError](err); ok {
-		return slog.String("stack", p.Stack)
-	}
-	return slog.Attr{}
-}
-
 // Audited counts what an audit saw.
 type Audited struct {
-	// Seen rows carry our marks. Removed ones belonged to operations that are over.
-	// Unknown ones have no record at all, or one that knows neither their operation nor
-	// their GUID; they are only reported.
+	// Seen rows carry our marks. Removed ones belonged to operations that are over. Unknown ones have no record at all,
+	// or one that knows neither their operation nor their GUID; they are only reported.
 	Seen, Removed, Unknown int
 }
 
-// Audit looks for what came into being later than any call is believed to take: it
-// lists the rows of Cloud Foundry that carry our marks, then reads each record, and
-// removes by its GUID a row whose operation is over and which is not the living
-// incarnation (docs/protocol.md section 9). A row that it cannot judge it leaves
-// alone. The error is that of the list or of the store; what was done is counted.
-func (b *Broker) Audit(ctx context.Context, client string) (Audited, error) {
+// audit is Broker.Audit.
+func (j *janitor) audit(ctx context.Context, client string) (Audited, error) {
 	var a Audited
-	backend, err := b.backend(client)
+	backend, err := j.backends.of(client)
 	if err != nil {
 		return a, err
 	}
@@ -204,19 +179,19 @@ func (b *Broker) Audit(ctx context.Context, client string) (Audited, error) {
 	}
 	for _, row := range rows {
 		row.Key.Client = client
-		if err := b.auditRow(ctx, backend, row, &a); err != nil {
+		if err := j.auditRow(ctx, backend, row, &a); err != nil {
 			return a, err
 		}
 	}
 	return a, nil
 }
 
-func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *Audited) error {
+func (j *janitor) auditRow(ctx context.Context, backend Backend, row Marked, a *Audited) error {
 	a.Seen++
-	rec, err := b.Store.Get(ctx, row.Key)
+	rec, err := j.records.store.Get(ctx, row.Key)
 	if errors.Is(err, ErrNotFound) {
 		a.Unknown++
-		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks that no record knows", row)
+		j.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks that no record knows", row)
 		return nil
 	}
 	if err != nil {
@@ -224,7 +199,7 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 	}
 	if l := rec.Lifecycle; !l.State.Busy() && !l.OwnsRow(row.GUID) && !l.KnowsOperation(row.Operation) {
 		a.Unknown++
-		b.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks of an operation that the record does not know", row)
+		j.logRow(ctx, slog.LevelWarn, "Cloud Foundry has something with our marks of an operation that the record does not know", row)
 		return nil
 	}
 	if !leftover(rec.Lifecycle, row) {
@@ -234,14 +209,14 @@ func (b *Broker) auditRow(ctx context.Context, backend Backend, row Marked, a *A
 	if answer.Reply == lifecycle.ReplyAccepted || answer.Reply == lifecycle.ReplyDone {
 		a.Removed++
 	}
-	b.logRow(ctx, slog.LevelInfo, "a leftover of an operation that is over is removed", row,
+	j.logRow(ctx, slog.LevelInfo, "a leftover of an operation that is over is removed", row,
 		slog.String("reply", string(answer.Reply)), errorAttr(err))
 	return nil
 }
 
-// leftover reports whether the row, which the record knows, is not what it stands for.
-// While an operation runs it looks after rows itself. The row with the recorded GUID is
-// what it stands for whatever its marks say: anybody may change them in Cloud Foundry.
+// leftover reports whether the row, which the record knows, is not what it stands for. While an operation runs it looks
+// after rows itself. The row with the recorded GUID is what it stands for whatever its marks say: anybody may change
+// them in Cloud Foundry.
 func leftover(r lifecycle.Record, row Marked) bool {
 	switch {
 	case r.State.Busy():
@@ -262,15 +237,7 @@ func remove(ctx context.Context, backend Backend, row Marked) (Answer, error) {
 	return backend.DeleteInstance(ctx, row.GUID)
 }
 
-func (b *Broker) logRow(ctx context.Context, level slog.Level, text string, row Marked, more ...slog.Attr) {
-	b.Logger.LogAttrs(ctx, level, text, keyAttrs(row.Key, append(more,
+func (j *janitor) logRow(ctx context.Context, level slog.Level, text string, row Marked, more ...slog.Attr) {
+	j.logger.LogAttrs(ctx, level, text, keyAttrs(row.Key, append(more,
 		slog.String("guid", row.GUID), slog.String("operation", row.Operation), slog.Bool("by_name", row.ByName))...)...)
-}
-
-// errorAttr is empty, and left out by handlers, when there is no error.
-func errorAttr(err error) slog.Attr {
-	if err == nil {
-		return slog.Attr{}
-	}
-	return slog.String("error", err.Error())
 }

@@ -34,7 +34,7 @@ func TestAudit(t *testing.T) {
 		"so does one whose create was given up": {func(r *rig) {
 			created := r.accepted(r.put())
 			seq := r.record(instanceKey()).Lifecycle.Seq
-			r.Advance(r.Broker.Deadline)
+			r.Advance(brokertest.Deadline)
 			r.step(created)
 			r.late("i", created, seq)
 		}, broker.Audited{Seen: 1, Removed: 1}, 0},

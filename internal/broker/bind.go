@@ -9,48 +9,55 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Bind answers PUT …/service_bindings/:binding_id (OSB "Binding"). With
-// accepts_incomplete, where the plan's bindings can be fetched, it never waits for
-// Cloud Foundry; otherwise the request is held until the key is there or the
-// context ends.
+// Bind answers PUT …/service_bindings/:binding_id (OSB "Binding"). With accepts_incomplete, where the plan's bindings
+// can be fetched, it never waits for Cloud Foundry; otherwise the request is held until the key is there or the context
+// ends.
 //
-// Errors are *Error: CodeBadRequest, CodeConflict, CodeNotFound, CodeConcurrency,
-// CodeRequiresApp, CodeBackend, CodeOutOfTime, CodeUnavailable.
+// Errors are *Error: CodeBadRequest, CodeConflict, CodeNotFound, CodeConcurrency, CodeRequiresApp, CodeBackend,
+// CodeOutOfTime, CodeUnavailable.
 func (b *Broker) Bind(ctx context.Context, q BindRequest) (Result, error) {
-	p, err := b.newBind(ctx, q)
+	parameters, err := canonicalParameters(q.Body.Parameters)
 	if err != nil {
 		return Result{}, err
 	}
-	rec, d, err := b.claimBind(ctx, p)
+	id, err := b.random.operationID("bind")
+	if err != nil {
+		return Result{}, err
+	}
+	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
+	c := &change[bindTarget, bindOrder]{
+		parts: b.parts, key: key, id: id,
+		creates: q.Body.PredecessorBindingID == "", // a rotation asks Cloud Foundry for parameters: only once it is known to be new
+		verb: &bind{parts: b.parts, q: q, key: key, asked: asked{
+			serviceID: q.Body.ServiceID, planID: q.Body.PlanID, parameters: parameters,
+			owner: purpose(q.Body), predecessorID: q.Body.PredecessorBindingID,
+		}},
+	}
+	rec, d, err := b.claimBind(ctx, c)
 	if err != nil {
 		return Result{}, err
 	}
 	switch d.Outcome {
-	case lifecycle.Accepted:
-		return b.answerBind(ctx, rec, p, OutcomeAccepted)
-	case lifecycle.Running:
-		return b.answerBind(ctx, rec, p, OutcomeRunning)
+	case lifecycle.Accepted, lifecycle.Running:
+		return b.answerBind(ctx, rec, d.found, id, d.Outcome)
 	case lifecycle.Exists:
-		return b.finishedBind(ctx, rec, p, OutcomeExists)
+		return b.boundResult(ctx, rec, d.found.instance, OutcomeExists)
 	default:
 		return Result{}, refusal(rec, d.Outcome)
 	}
 }
 
-// claimBind runs the change again while a synchronous bind has to wait for its
-// instance: nothing is claimed meanwhile, so a spent budget leaves no trace. What it
-// read first still counts: its platform may have given it up since (protocol.md 2.3).
-func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Decision, error) {
+// claimBind runs the change again while a synchronous bind has to wait for its instance: nothing is claimed meanwhile,
+// so a spent budget leaves no trace. What it read first still counts: its platform may have given it up since
+// (docs/protocol.md 2.3).
+func (b *Broker) claimBind(ctx context.Context, c *change[bindTarget, bindOrder]) (Record, decided[bindTarget, bindOrder], error) {
 	pause := newPause()
-	c := &change{key: p.key, id: p.id, request: p.request, check: p.checkAndWait, apply: p.apply}
-	// A rotation asks Cloud Foundry for parameters: only once it is known to be new.
-	c.creates = p.sketch.predecessorID == ""
 	for {
-		rec, d, err := b.run(ctx, c)
+		rec, d, err := c.run(ctx)
 		switch {
-		case c.lost && d.Outcome == lifecycle.Superseded:
+		case c.claimLost && d.Outcome == lifecycle.Superseded:
 			return rec, d, perhapsBegun()
-		case c.first != nil && err != nil && ctx.Err() != nil && !c.lost:
+		case c.first != nil && err != nil && ctx.Err() != nil && !c.claimLost:
 			return rec, d, stillBusy() // nothing was claimed
 		case err != nil || d.Outcome != lifecycle.Hold:
 			return rec, d, err
@@ -58,7 +65,7 @@ func (b *Broker) claimBind(ctx context.Context, p *bind) (Record, lifecycle.Deci
 		if c.first == nil {
 			c.first = firstRead(rec)
 		}
-		if err := b.Sleep(ctx, pause.next()); err != nil && c.lost {
+		if err := b.clock.sleep(ctx, pause.next()); err != nil && c.claimLost {
 			return rec, d, outOfTime(err)
 		} else if err != nil {
 			return rec, d, stillBusy()
@@ -70,176 +77,215 @@ func stillBusy() error {
 	return refuse(CodeConcurrency, "The service instance is still busy with another operation. Send the request again once that has ended.")
 }
 
-// perhapsBegun answers a bind whose claim got no answer and is not what is stored now.
-// It is no refusal, so that the platform cleans up (docs/protocol.md 2.3).
+// perhapsBegun answers a bind whose claim got no answer and is not what is stored now. It is no refusal, so that the
+// platform cleans up (docs/protocol.md 2.3).
 func perhapsBegun() error {
 	return refuse(CodeOutOfTime, "The service binding was changed by another request at the same time. Delete it and create it again.")
 }
 
-// bind is one PUT of a binding on its way.
+// answerBind answers 202, or holds the request until the operation has ended. id is the operation of an accepted bind.
+func (b *Broker) answerBind(ctx context.Context, rec Record, t bindTarget, id string, o Outcome) (Result, error) {
+	start, done := Start{Key: rec.Key, Operation: rec.Lifecycle.Operation.ID}, OutcomeExists
+	if o == OutcomeAccepted {
+		start.Operation, start.Delay, done = id, b.clock.firstDelay(t.incomplete), OutcomeCreated
+		b.operations.begin(ctx, rec, start)
+	}
+	if t.incomplete {
+		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.clock.retryAfter(rec)}, nil
+	}
+	rec, err := b.holder.hold(ctx, rec.Key, start.Operation, o == OutcomeAccepted)
+	defer b.operations.release(ctx, rec, start) // the answer comes first: the key is there
+	if err != nil {
+		return Result{}, err
+	}
+	return b.boundResult(ctx, rec, t.instance, done)
+}
+
+// boundResult reads the credentials by the recorded GUID of the key, which no later operation can change.
+func (b *Broker) boundResult(ctx context.Context, rec, instance Record, o Outcome) (Result, error) {
+	details, err := b.holder.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
+	if err != nil {
+		return Result{}, err
+	}
+	return Result{Outcome: o, Binding: &BindingBody{KeyDetails: details}}, nil
+}
+
+// bind is what a PUT of a binding does.
 type bind struct {
-	b          *Broker
-	ctx        context.Context
-	q          BindRequest
-	key        Key
-	id         string
-	sketch     sketch
+	*parts
+	q     BindRequest
+	key   Key
+	asked asked
+}
+
+// bindTarget is what a bind finds out first: its instance, the plan of that, and how it is answered.
+type bindTarget struct {
+	instance Record
+	plan     instancePlan
+	// incomplete: the answer is 202, and nothing is waited for.
 	incomplete bool
-	instance   Record
-	// parameters go to Cloud Foundry: those of the request, or a predecessor's.
+}
+
+// instancePlan is the plan of an instance, which is looked up when it is needed first.
+type instancePlan struct {
+	Plan
+	// lookedUp, and known unless it has left the catalog or no catalog is known.
+	lookedUp, known bool
+}
+
+// bindOrder is what a new bind needs to know.
+type bindOrder struct {
+	bindTarget
+	// parameters go to Cloud Foundry: those of the request, or a predecessor's; nil for none.
 	parameters json.RawMessage
 	// inherited is what a successor remembers of that.
 	inherited Inheritance
 }
 
-func (b *Broker) newBind(ctx context.Context, q BindRequest) (*bind, error) {
-	parameters, err := canonicalParameters(q.Body.Parameters)
+// request reads the instance each time, after the binding's own record and before the claim: what the binding counts as
+// depends on it (docs/protocol.md 7).
+func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, bindTarget, error) {
+	instance, err := p.records.read(ctx, p.key.Instance())
 	if err != nil {
-		return nil, err
+		return lifecycle.Request{}, bindTarget{}, err
 	}
-	id, err := b.operationID("bind")
+	t := bindTarget{instance: instance}
+	if p.q.AcceptsIncomplete {
+		// An asynchronous bind whose result cannot be fetched is useless, so such plans bind synchronously whatever the
+		// platform accepts.
+		t.plan = p.lookUp(ctx, t)
+		t.incomplete = !t.plan.known || t.plan.BindingsRetrievable
+	}
+	return lifecycle.Request{
+		Verb: lifecycle.Create, SameAttributes: p.asked.same(rec), AcceptsIncomplete: t.incomplete, Instance: view(instance),
+	}, t, nil
+}
+
+// lookUp returns the plan of the instance, looked up now unless it was before.
+func (p *bind) lookUp(ctx context.Context, t bindTarget) instancePlan {
+	if t.plan.lookedUp {
+		return t.plan
+	}
+	a := t.instance.Attributes
+	plan, err := p.catalog.Plan(ctx, p.q.Client, a.ServiceID, a.PlanID)
+	return instancePlan{Plan: plan, lookedUp: true, known: err == nil}
+}
+
+// allow looks at what only a new binding needs, the catalog first, and then whether a bind that is held, or reads
+// credentials, may wait.
+func (p *bind) allow(ctx context.Context, _ Record, d lifecycle.Decision, t bindTarget) (bindOrder, error) {
+	order, err := p.allowNew(ctx, d, t)
 	if err != nil {
-		return nil, err
+		return order, err
 	}
-	p := &bind{
-		b: b, ctx: ctx, q: q, id: id,
-		key: Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID},
-		sketch: sketch{
-			serviceID: q.Body.ServiceID, planID: q.Body.PlanID,
-			parameters: parameters, owner: purpose(q.Body), predecessorID: q.Body.PredecessorBindingID,
-		},
+	if d.Outcome == lifecycle.Exists || held(d, t.incomplete) {
+		return order, BeginWaiting(ctx)
 	}
-	p.parameters = p.own()
-	return p, nil
+	return order, nil
+}
+
+func (p *bind) allowNew(ctx context.Context, d lifecycle.Decision, t bindTarget) (bindOrder, error) {
+	order := bindOrder{bindTarget: t, parameters: p.own()}
+	if !d.NeedsClaim || !t.instance.Lifecycle.State.Living() {
+		return order, nil
+	}
+	if err := p.checkIDs(ctx, t); err != nil {
+		return order, err
+	}
+	order.plan = p.lookUp(ctx, t)
+	if order.plan.known && !order.plan.Bindable {
+		return order, refuse(CodeBadRequest, "The plan %q does not support bindings. Use the service instance without one.", order.plan.PlanName)
+	}
+	if p.asked.predecessorID != "" {
+		var err error
+		if order, err = p.inherit(ctx, order, d.Outcome == lifecycle.Accepted); err != nil {
+			return order, err
+		}
+	}
+	if d.Outcome != lifecycle.Accepted {
+		return order, nil
+	}
+	a := t.instance.Attributes
+	return order, p.catalog.check(ctx, ParametersQuery{
+		Client: p.q.Client, ServiceID: a.ServiceID, PlanID: a.PlanID,
+		Kind: lifecycle.Binding, Verb: lifecycle.Create, Parameters: order.parameters,
+	})
 }
 
 // own are the parameters of the request itself; nil for none.
 func (p *bind) own() json.RawMessage {
-	if p.sketch.parameters == nil {
+	if p.asked.parameters == nil {
 		return nil
 	}
 	return p.q.Body.Parameters
 }
 
-// request reads the instance each time, after the binding's own record and before the
-// claim: what the binding counts as depends on it (docs/protocol.md 7).
-func (p *bind) request(ctx context.Context, rec Record) (lifecycle.Request, error) {
-	instance, err := p.b.read(ctx, p.key.Instance())
-	if err != nil {
-		return lifecycle.Request{}, err
-	}
-	p.instance = instance
-	p.incomplete = p.q.AcceptsIncomplete && p.retrievable()
-	return lifecycle.Request{
-		Verb: lifecycle.Create, SameAttributes: p.sketch.same(rec), AcceptsIncomplete: p.incomplete, Instance: view(instance),
-	}, nil
-}
-
-// retrievable: an asynchronous bind whose result cannot be fetched is useless, so
-// such plans bind synchronously whatever the platform accepts.
-func (p *bind) retrievable() bool {
-	plan, ok := p.instancePlan()
-	return !ok || plan.BindingsRetrievable
-}
-
-// instancePlan is the plan of the instance, false when it has left the catalog.
-func (p *bind) instancePlan() (Plan, bool) {
-	a := p.instance.Attributes
-	plan, err := p.b.Catalog.Plan(p.ctx, p.q.Client, a.ServiceID, a.PlanID)
-	return plan, err == nil
-}
-
-// check looks at what only a new binding needs, the catalog first.
-func (p *bind) check(_ Record, d lifecycle.Decision) error {
-	if !d.NeedsClaim || !p.instance.Lifecycle.State.Living() {
-		return nil
-	}
-	if err := p.checkPlan(); err != nil {
-		return err
-	}
-	if p.sketch.predecessorID != "" {
-		if err := p.inherit(d.Outcome == lifecycle.Accepted); err != nil {
-			return err
-		}
-	}
-	if d.Outcome != lifecycle.Accepted {
-		return nil
-	}
-	a := p.instance.Attributes
-	return p.b.checkParameters(p.ctx, ParametersQuery{
-		Client: p.q.Client, ServiceID: a.ServiceID, PlanID: a.PlanID,
-		Kind: lifecycle.Binding, Verb: lifecycle.Create, Parameters: p.parameters,
-	})
-}
-
-// checkPlan compares with the instance. A rotation may leave both ids out.
-func (p *bind) checkPlan() error {
-	a := p.instance.Attributes
+// checkIDs compares with the instance. A rotation may leave both ids out.
+func (p *bind) checkIDs(ctx context.Context, t bindTarget) error {
+	a := t.instance.Attributes
 	if or(p.q.Body.ServiceID, a.ServiceID) != a.ServiceID {
 		return refuse(CodeBadRequest, "service_id is not that of the service instance. Send the service_id that it was created with.")
 	}
 	if wanted := or(p.q.Body.PlanID, a.PlanID); wanted != a.PlanID {
 		// The platform may lag behind an update: another plan of the offering will do.
-		if _, err := p.b.plan(p.ctx, p.q.Client, a.ServiceID, wanted); err != nil {
-			return err
-		}
-	}
-	if plan, ok := p.instancePlan(); ok && !plan.Bindable {
-		return refuse(CodeBadRequest, "The plan %q does not support bindings. Use the service instance without one.", plan.PlanName)
-	}
-	return nil
-}
-
-func (p *bind) apply(rec *Record) error {
-	salt, err := p.b.random(16)
-	if err != nil {
+		_, err := p.catalog.forNew(ctx, p.q.Client, a.ServiceID, wanted)
 		return err
 	}
-	rec.Salt, rec.Attributes = salt, p.sketch.attributes(salt)
-	rec.Attributes.ServiceID = or(rec.Attributes.ServiceID, p.instance.Attributes.ServiceID)
-	rec.Attributes.PlanID = or(rec.Attributes.PlanID, p.instance.Attributes.PlanID)
-	rec.Lifecycle.Place = p.instance.Lifecycle.Place // a key is where its instance is
-	rec.Target, rec.Parameters, rec.Context, rec.Inherited = nil, p.parameters, p.q.Body.Context, p.inherited
-	p.q.sign(rec)
-	if plan, ok := p.instancePlan(); ok {
-		rec.Lifecycle.Operation.Deadline = p.b.deadline(plan)
-	}
 	return nil
 }
 
-// inherit makes a bind the successor of another binding (OSB "Binding Rotation"):
-// the predecessor must be ready and of the same incarnation of the instance, and
-// gives the parameters that the request leaves out. It is judged anew whenever the
-// instance was read anew, and its parameters are read for the claim alone: those of
-// before may be a former life's (docs/protocol.md 7). What becomes of it afterwards
-// does no harm: the successor is another key.
-func (p *bind) inherit(claims bool) error {
-	p.parameters, p.inherited = p.own(), InheritedNothing
-	if plan, ok := p.instancePlan(); ok && !plan.BindingRotatable {
-		return refuse(CodeBadRequest, "predecessor_binding_id: the bindings of the plan %q cannot be rotated. Create a new binding and delete the old one.", plan.PlanName)
+func (p *bind) apply(rec Record, order bindOrder) (Record, error) {
+	salt, err := p.random.salt()
+	if err != nil {
+		return rec, err
+	}
+	instance := order.instance
+	rec.Salt, rec.Attributes = salt, p.asked.attributes(salt)
+	rec.Attributes.ServiceID = or(rec.Attributes.ServiceID, instance.Attributes.ServiceID)
+	rec.Attributes.PlanID = or(rec.Attributes.PlanID, instance.Attributes.PlanID)
+	rec.Lifecycle.Place = instance.Lifecycle.Place // a key is where its instance is
+	rec.Target, rec.Parameters, rec.Context, rec.Inherited = nil, order.parameters, p.q.Body.Context, order.inherited
+	p.q.sign(&rec)
+	if order.plan.known {
+		rec.Lifecycle.Operation.Deadline = p.clock.deadlineOf(order.plan.Plan)
+	}
+	return rec, nil
+}
+
+// inherit makes a bind the successor of another binding (OSB "Binding Rotation"): the predecessor must be ready and of
+// the same incarnation of the instance, and gives the parameters that the request leaves out. It is judged anew
+// whenever the instance was read anew, and its parameters are read for the claim alone: those of before may be a former
+// life's (docs/protocol.md 7). What becomes of it afterwards does no harm: the successor is another key.
+func (p *bind) inherit(ctx context.Context, order bindOrder, claims bool) (bindOrder, error) {
+	order.inherited = InheritedNothing
+	if order.plan.known && !order.plan.BindingRotatable {
+		return order, refuse(CodeBadRequest, "predecessor_binding_id: the bindings of the plan %q cannot be rotated. Create a new binding and delete the old one.", order.plan.PlanName)
 	}
 	key := p.key
-	key.BindingID = p.sketch.predecessorID
-	old, err := p.b.read(p.ctx, key)
+	key.BindingID = p.asked.predecessorID
+	old, err := p.records.read(ctx, key)
 	if err != nil {
-		return err
+		return order, err
 	}
-	if key == p.key || lifecycle.EffectiveState(old.Lifecycle, view(p.instance)) != lifecycle.Ready {
-		return refuse(CodeBadRequest, "predecessor_binding_id: this service instance has no such binding that is ready. Send the id of one that is, or create a binding without a predecessor.")
+	if key == p.key || lifecycle.EffectiveState(old.Lifecycle, view(order.instance)) != lifecycle.Ready {
+		return order, refuse(CodeBadRequest, "predecessor_binding_id: this service instance has no such binding that is ready. Send the id of one that is, or create a binding without a predecessor.")
 	}
-	if p.parameters != nil || !bequeaths(old) {
-		return nil
+	if order.parameters != nil || !bequeaths(old) {
+		return order, nil
 	}
-	p.inherited = InheritedParameters
+	order.inherited = InheritedParameters
 	if !claims {
-		return nil
+		return order, nil
 	}
-	p.parameters, err = p.parametersOf(old)
-	return err
+	order.parameters, err = p.parametersOf(ctx, old)
+	if order.parameters == nil {
+		order.inherited = InheritedNothing
+	}
+	return order, err
 }
 
-// bequeaths reports whether the predecessor has parameters, of its own or inherited. A
-// successor of before that was recorded may have some.
+// bequeaths reports whether the predecessor has parameters, of its own or inherited. A successor of before that was
+// recorded may have some.
 func bequeaths(old Record) bool {
 	return old.Attributes.Parameters != "" || old.Inherited == InheritedParameters || unknownHeir(old)
 }
@@ -248,18 +294,17 @@ func unknownHeir(old Record) bool {
 	return old.Attributes.PredecessorID != "" && old.Inherited == ""
 }
 
-// parametersOf reads the predecessor's parameters back, since they are not stored. A
-// successor with other rights than its predecessor would be worse than none, so that
-// what cannot be read is a refusal.
-func (p *bind) parametersOf(old Record) (json.RawMessage, error) {
-	if err := BeginWaiting(p.ctx); err != nil {
+// parametersOf reads the predecessor's parameters back, since they are not stored; nil for none. A successor with other
+// rights than its predecessor would be worse than none, so that what cannot be read is a refusal.
+func (p *bind) parametersOf(ctx context.Context, old Record) (json.RawMessage, error) {
+	if err := BeginWaiting(ctx); err != nil {
 		return nil, err
 	}
-	backend, err := p.b.backend(p.q.Client)
+	backend, err := p.backends.of(p.q.Client)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := backend.KeyParameters(p.ctx, old.Lifecycle.CFGUID)
+	raw, err := backend.KeyParameters(ctx, old.Lifecycle.CFGUID)
 	switch {
 	case errors.Is(err, ErrNotRetrievable), errors.Is(err, ErrNotFound):
 		return nil, parametersMissing()
@@ -276,7 +321,6 @@ func (p *bind) parametersOf(old Record) (json.RawMessage, error) {
 		return nil, parametersMissing() // there were some, and they are kept back
 	}
 	if canonical == nil {
-		p.inherited = InheritedNothing
 		return nil, nil
 	}
 	return raw, nil

@@ -165,7 +165,7 @@ func lostFirstClaim(r *rig, _ *tally) {
 // leftTheCatalog: law 4 of refusals does not hold against what exists already.
 func leftTheCatalog(r *rig, _ *tally) {
 	r.ready()
-	r.Broker.Catalog = &brokertest.FakeCatalog{}
+	r.Catalog.Catalog = &brokertest.FakeCatalog{}
 	if result, err := r.answer(r.put()); err != nil || result.Outcome != broker.OutcomeExists {
 		r.t.Errorf("duplicate of a plan that left the catalog = %+v, %v; want it to exist", result, err)
 	}
@@ -219,7 +219,7 @@ func (c away) Plan(context.Context, string, string, string) (broker.Plan, error)
 func unknownCatalog(r *rig, c *tally) {
 	op := r.accepted(r.put())
 	c.take()
-	r.Broker.Catalog = away{t: r.t}
+	r.Catalog.Catalog = away{t: r.t}
 	result, err := r.answer(r.put())
 	if err != nil || result.Outcome != broker.OutcomeRunning || result.Operation != op {
 		r.t.Errorf("duplicate = %+v, %v; want %s running", result, err, op)

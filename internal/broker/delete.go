@@ -8,25 +8,81 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Unbind answers DELETE …/service_bindings/:binding_id (OSB "Unbinding"). Without
-// accepts_incomplete the request is held until the key is gone or the context ends.
+// Deprovision answers DELETE /v2/service_instances/:instance_id (OSB "Deprovisioning"). It is accepted in every state
+// of an instance, also while it is being created or updated, and never waits for Cloud Foundry.
 //
-// Errors are *Error: CodeBadRequest (service_id or plan_id missing, and there is
-// something to delete), CodeGone, CodeBackend, CodeOutOfTime, CodeUnavailable.
+// Errors are *Error: CodeGone, CodeAsyncRequired, CodeUnavailable.
+func (b *Broker) Deprovision(ctx context.Context, q DeleteRequest) (Result, error) {
+	id, err := b.random.operationID("delete")
+	if err != nil {
+		return Result{}, err
+	}
+	c := change[struct{}, time.Time]{
+		parts: b.parts, key: Key{Client: q.Client, InstanceID: q.InstanceID}, id: id,
+		verb: &deprovision{parts: b.parts, call: q.Call},
+	}
+	rec, d, err := c.run(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	return b.instanceResult(ctx, rec, d.Outcome, id)
+}
+
+// deprovision is what a DELETE of an instance does. What a new delete needs to know is its deadline.
+type deprovision struct {
+	*parts
+	call Call
+}
+
+func (p *deprovision) request(context.Context, Record) (lifecycle.Request, struct{}, error) {
+	return lifecycle.Request{Verb: lifecycle.Delete, AcceptsIncomplete: p.call.AcceptsIncomplete}, struct{}{}, nil
+}
+
+// allow refuses nothing. The deadline is zero where the catalog does not know the plan.
+func (p *deprovision) allow(ctx context.Context, rec Record, d lifecycle.Decision, _ struct{}) (time.Time, error) {
+	if d.Outcome != lifecycle.Accepted {
+		return time.Time{}, nil
+	}
+	plan, err := p.catalog.Plan(ctx, rec.Key.Client, rec.Attributes.ServiceID, rec.Attributes.PlanID)
+	if err != nil {
+		return time.Time{}, nil
+	}
+	return p.clock.deleteDeadlineOf(plan), nil
+}
+
+// apply drops what an operation that the delete supersedes still wanted.
+func (p *deprovision) apply(rec Record, deadline time.Time) (Record, error) {
+	rec.Target, rec.Parameters = nil, nil
+	p.call.sign(&rec)
+	if !deadline.IsZero() { // else the default stays
+		rec.Lifecycle.Operation.Deadline = deadline
+	}
+	return rec, nil
+}
+
+// Unbind answers DELETE …/service_bindings/:binding_id (OSB "Unbinding"). Without accepts_incomplete the request is
+// held until the key is gone or the context ends.
+//
+// Errors are *Error: CodeBadRequest (service_id or plan_id missing, and there is something to delete), CodeGone,
+// CodeBackend, CodeOutOfTime, CodeUnavailable.
 func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
-	id, err := b.operationID("unbind")
+	id, err := b.random.operationID("unbind")
 	if err != nil {
 		return Result{}, err
 	}
 	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
-	rec, d, err := b.run(ctx, b.unbinding(key, id, q.Call, thenWait(ctx, q.AcceptsIncomplete, checkHints(q))))
+	c := change[struct{}, struct{}]{
+		parts: b.parts, key: key, id: id,
+		verb: &requestedUnbind{unbind: unbind{parts: b.parts, key: key, call: q.Call}, q: q},
+	}
+	rec, d, err := c.run(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	switch d.Outcome {
 	case lifecycle.Accepted:
-		start := Start{Key: key, Operation: id, Delay: b.firstDelay(q.AcceptsIncomplete)}
-		b.begin(ctx, rec, start)
+		start := Start{Key: key, Operation: id, Delay: b.clock.firstDelay(q.AcceptsIncomplete)}
+		b.operations.begin(ctx, rec, start)
 		return b.answerUnbind(ctx, rec, q, start, OutcomeAccepted)
 	case lifecycle.Running:
 		return b.answerUnbind(ctx, rec, q, Start{Key: key, Operation: rec.Lifecycle.Operation.ID}, OutcomeRunning)
@@ -35,103 +91,65 @@ func (b *Broker) Unbind(ctx context.Context, q DeleteRequest) (Result, error) {
 	}
 }
 
-// unbinding is the change that turns a binding to deleting.
-func (b *Broker) unbinding(key Key, id string, c Call, check func(lifecycle.Decision) error) *change {
-	return &change{
-		key: key, id: id,
-		request: func(ctx context.Context, _ Record) (lifecycle.Request, error) {
-			instance, err := b.instanceView(ctx, key)
-			return lifecycle.Request{Verb: lifecycle.Delete, AcceptsIncomplete: c.AcceptsIncomplete, Instance: instance}, err
-		},
-		check: func(_ Record, d lifecycle.Decision) error { return check(d) },
-		apply: func(rec *Record) error {
-			rec.Parameters = nil
-			c.sign(rec)
-			return nil
-		},
-	}
+// unbind is what every DELETE of a binding does: that of a platform, and that of a driver which deletes the instance.
+type unbind struct {
+	*parts
+	key  Key
+	call Call
 }
 
-// checkHints refuses what lacks mandatory fields, unless it is gone (osb-choices B4).
-func checkHints(q DeleteRequest) func(lifecycle.Decision) error {
-	return func(d lifecycle.Decision) error {
-		if d.Outcome == lifecycle.AlreadyGone || (q.ServiceID != "" && q.PlanID != "") {
-			return nil
-		}
-		return refuse(CodeBadRequest, "service_id and plan_id are missing in the query. Send both with the values that the binding was created with.")
-	}
+func (p *unbind) request(ctx context.Context, _ Record) (lifecycle.Request, struct{}, error) {
+	instance, err := p.records.instanceView(ctx, p.key)
+	return lifecycle.Request{
+		Verb: lifecycle.Delete, AcceptsIncomplete: p.call.AcceptsIncomplete, Instance: instance,
+	}, struct{}{}, err
 }
 
-// answerUnbind answers 202, or holds the request until the operation that start names
-// has ended.
+func (p *unbind) apply(rec Record, _ struct{}) (Record, error) {
+	rec.Parameters = nil
+	p.call.sign(&rec)
+	return rec, nil
+}
+
+// requestedUnbind is the unbind of a platform.
+type requestedUnbind struct {
+	unbind
+	q DeleteRequest
+}
+
+// allow refuses what lacks mandatory fields, unless it is gone (osb-choices B4), and asks whether a request that is to
+// be held may wait.
+func (p *requestedUnbind) allow(ctx context.Context, _ Record, d lifecycle.Decision, _ struct{}) (struct{}, error) {
+	if d.Outcome != lifecycle.AlreadyGone && (p.q.ServiceID == "" || p.q.PlanID == "") {
+		return struct{}{}, refuse(CodeBadRequest, "service_id and plan_id are missing in the query. Send both with the values that the binding was created with.")
+	}
+	if held(d, p.q.AcceptsIncomplete) {
+		return struct{}{}, BeginWaiting(ctx)
+	}
+	return struct{}{}, nil
+}
+
+// answerUnbind answers 202, or holds the request until the operation that start names has ended.
 func (b *Broker) answerUnbind(ctx context.Context, rec Record, q DeleteRequest, start Start, o Outcome) (Result, error) {
 	op := start.Operation
 	if q.AcceptsIncomplete {
-		return Result{Outcome: o, Operation: op, RetryAfter: b.retryAfter(rec)}, nil
+		return Result{Outcome: o, Operation: op, RetryAfter: b.clock.retryAfter(rec)}, nil
 	}
-	rec, err := b.hold(ctx, rec.Key, op, o == OutcomeAccepted)
-	b.release(ctx, rec, start)
+	rec, err := b.holder.hold(ctx, rec.Key, op, o == OutcomeAccepted)
+	b.operations.release(ctx, rec, start)
 	if err := unbindError(rec, op, err); err != nil {
 		return Result{}, err
 	}
 	return Result{Outcome: OutcomeDeleted}, nil
 }
 
-// unbindError: what counts for an unbind is that its binding is gone, whoever came
-// after it.
+// unbindError: what counts for an unbind is that its binding is gone, whoever came after it.
 func unbindError(rec Record, op string, err error) error {
 	if f, ok := rec.Lifecycle.Result(op); ok && f.Succeeded {
 		return nil
 	}
-	var e *Error
-	if errors.As(err, &e) && e.Code == CodeOutOfTime {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeOutOfTime {
 		e.Description = "The service binding could not be deleted in time; it is being deleted in the background. Send the request again."
 	}
 	return err
-}
-
-// Deprovision answers DELETE /v2/service_instances/:instance_id (OSB
-// "Deprovisioning"). It is accepted in every state of an instance, also while it is
-// being created or updated, and never waits for Cloud Foundry.
-//
-// Errors are *Error: CodeGone, CodeAsyncRequired, CodeUnavailable.
-func (b *Broker) Deprovision(ctx context.Context, q DeleteRequest) (Result, error) {
-	id, err := b.operationID("delete")
-	if err != nil {
-		return Result{}, err
-	}
-	rec, d, err := b.run(ctx, &change{
-		key: Key{Client: q.Client, InstanceID: q.InstanceID}, id: id,
-		request: func(context.Context, Record) (lifecycle.Request, error) {
-			return lifecycle.Request{Verb: lifecycle.Delete, AcceptsIncomplete: q.AcceptsIncomplete}, nil
-		},
-		check: func(Record, lifecycle.Decision) error { return nil },
-		apply: func(rec *Record) error { b.cancel(ctx, rec, q.Call); return nil },
-	})
-	if err != nil {
-		return Result{}, err
-	}
-	return b.instanceResult(ctx, rec, d, id)
-}
-
-// cancel makes a record ready to be deleted: what an operation that the delete
-// supersedes still wanted is dropped.
-func (b *Broker) cancel(ctx context.Context, rec *Record, c Call) {
-	rec.Target, rec.Parameters = nil, nil
-	c.sign(rec)
-	plan, err := b.Catalog.Plan(ctx, rec.Key.Client, rec.Attributes.ServiceID, rec.Attributes.PlanID)
-	if err != nil {
-		return // the default stays
-	}
-	rec.Lifecycle.Operation.Deadline = b.deleteDeadline(plan)
-}
-
-// deleteDeadline never ends a delete that may have to wait for a lost POST: a plan
-// in a hurry limits how long a platform polls, not whether the delete gets done.
-func (b *Broker) deleteDeadline(plan Plan) time.Time {
-	at := b.deadline(plan)
-	if least := b.Now().Add(2*b.SettleAfter + time.Minute); at.Before(least) {
-		return least
-	}
-	return at
 }

@@ -195,7 +195,7 @@ func (e *explorer) judgeAnswer(a *brokertest.Actor) {
 		e.violated("%s: %v", a.Name, a.Err)
 	case a.Err == nil && result.Outcome == broker.OutcomeAccepted && !slices.Contains(e.operations, result.Operation):
 		e.violated("law 1: %s was told %s, which was never stored", a.Name, result.Operation)
-	case a.Err == nil && result.Outcome.Duplicate() && (a.Starts > 0 || a.Writes > 0 && !held): // one that is held may drive
+	case a.Err == nil && result.Duplicate() && (a.Starts > 0 || a.Writes > 0 && !held): // one that is held may drive
 		e.violated("law 3: the duplicate %s wrote %d records and started %d workflows", a.Name, a.Writes, a.Starts)
 	case a.Err == nil && result.Outcome == broker.OutcomeRunning && !slices.Contains(e.operations, result.Operation):
 		e.violated("law 3: the duplicate %s was told %s, which was never stored", a.Name, result.Operation)

@@ -40,7 +40,7 @@ func TestFetchWithoutParameters(t *testing.T) {
 			r.ready()
 			r.bound()
 			cloud.Backend = r.Cloud
-			r.Broker.Backends[brokertest.Client] = cloud
+			r.Backend.Backend = cloud
 			binding, err := r.fetchBinding()
 			if err != nil || len(binding.Parameters) != 0 || !strings.Contains(string(binding.Credentials), brokertest.SecretOf("")) {
 				t.Errorf("binding = %+v, %v; want credentials without parameters", binding, err)
@@ -83,7 +83,7 @@ func TestBindingsWithoutCredentials(t *testing.T) {
 				VolumeMounts: json.RawMessage(`[{"driver":"nfs"}]`), Endpoints: json.RawMessage(`[{"host":"h"}]`),
 			}
 			asked := 0
-			r.Broker.Backends[brokertest.Client] = detailed{Backend: r.Cloud, details: want, asked: &asked}
+			r.Backend.Backend = detailed{Backend: r.Cloud, details: want, asked: &asked}
 			made, err := bindWith(sync).send(r)
 			if err != nil || made.Outcome != broker.OutcomeCreated {
 				t.Fatalf("bind = %+v, %v", made, err)
@@ -115,7 +115,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 			r := newRig(t, quick())
 			r.ready()
 			asked := 0
-			r.Broker.Backends[brokertest.Client] = detailed{Backend: r.Cloud, err: says, asked: &asked}
+			r.Backend.Backend = detailed{Backend: r.Cloud, err: says, asked: &asked}
 			answers := map[string]error{}
 			_, answers["bind"] = bindWith(sync).send(r)
 			_, answers["bind again"] = bindWith(sync).send(r)
@@ -156,7 +156,7 @@ func TestWhatVanishedIsNotFound(t *testing.T) {
 			r := newRig(t, quick())
 			r.ready()
 			r.Cloud.Vanish("i")
-			r.Broker.Backends[brokertest.Client] = test.cloud(r)
+			r.Backend.Backend = test.cloud(r)
 			before := r.dump()
 			_, err := r.fetchInstance()
 			if got := codeOrNone(err); got != test.want {
@@ -184,7 +184,18 @@ func (blindLook) FindInstance(context.Context, string) (broker.Look, error) {
 // TestAbsentElsewhereIsNotGone (docs/protocol.md 3.2): the client was pointed at another org since.
 func TestAbsentElsewhereIsNotGone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	var cancel context.CancelFunc // what waits has waited long enough
+	o := quick()
+	o.Configure = func(o *broker.Options) {
+		sleep := o.Sleep
+		o.Sleep = func(ctx context.Context, d time.Duration) error {
+			if cancel != nil {
+				cancel()
+			}
+			return sleep(ctx, d)
+		}
+	}
+	r := newRig(t, o)
 	r.ready()
 	r.bound()
 	for _, key := range []broker.Key{instanceKey(), bindingKey()} {
@@ -192,14 +203,15 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 		rec.Lifecycle.Place = r.place()
 		r.store(rec)
 	}
-	r.Broker.Backends[brokertest.Client] = brokertest.NewFakeCloud(brokertest.CloudOptions{
+	r.Backend.Backend = brokertest.NewFakeCloud(brokertest.CloudOptions{
 		Now: r.Now, Place: broker.Place{API: "https://elsewhere.example", OrgGUID: "org"},
 	})
 	if _, err := r.fetchInstance(); err != nil {
 		t.Errorf("GET of the instance: %v, want what the record says", err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	r.Broker.Sleep = func(context.Context, time.Duration) error { cancel(); return ctx.Err() }
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	cancel = end
 	if _, err := r.fetchBinding(); broker.CodeOf(err) != broker.CodeUnavailable {
 		t.Errorf("GET of the binding: %v, want it unavailable", err)
 	}

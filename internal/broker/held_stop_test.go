@@ -50,8 +50,8 @@ func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 			r := newRig(t, quick())
 			r.ready()
 			q := test.request(r)
-			h := &halting{Workflow: r.Broker.Workflow, r: r}
-			r.Broker.Workflow = h
+			h := &halting{Workflow: r.Workflow.Workflow, r: r}
+			r.Workflow.Workflow = h
 			before := len(r.Started)
 			if _, err := q.send(r); err != nil {
 				t.Fatal(err)
@@ -72,8 +72,8 @@ func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
 	r.ready()
-	h := &halting{Workflow: r.Broker.Workflow, r: r}
-	r.Broker.Workflow = h
+	h := &halting{Workflow: r.Workflow.Workflow, r: r}
+	r.Workflow.Workflow = h
 	a := r.Reach(r.heldBind(), "Sleep")
 	r.Expire(a)
 	r.refused(a, broker.CodeOutOfTime)
@@ -104,9 +104,9 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, quick())
 			r.ready()
-			h := &halting{Workflow: r.Broker.Workflow, r: r}
+			h := &halting{Workflow: r.Workflow.Workflow, r: r}
 			first := r.Reach(test.running(r), "Sleep")
-			r.Broker.Workflow = h
+			r.Workflow.Workflow = h
 			duplicate := r.Reach(r.Go("duplicate", test.duplicate.on(r)), "Sleep")
 			if _, err := r.settled(first); err != nil || len(h.stopped) != 1 {
 				t.Errorf("the first: %v, stopped %+v", err, h.stopped)
@@ -128,8 +128,8 @@ func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.drive(result.Operation)
-	h := &halting{Workflow: r.Broker.Workflow, r: r}
-	r.Broker.Workflow = h
+	h := &halting{Workflow: r.Workflow.Workflow, r: r}
+	r.Workflow.Workflow = h
 	_, err = r.settled(r.Go("bind", bindWith(func(q *broker.BindRequest) {
 		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
 	}).on(r)))

@@ -10,8 +10,42 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// pause grows while a request is held: the first looks come quickly, since most
-// backing brokers answer at once.
+// Waiter lets a request wait for Cloud Foundry, or not: of those that do, only so many may be there at once.
+type Waiter interface {
+	// BeginWaiting is asked before a use case first waits for Cloud Foundry, and before anything is written for it. Its
+	// error is then the use case's, as it is. It may be asked again.
+	BeginWaiting() error
+}
+
+// waiterKey is where a context has what WithWaiter gave it.
+type waiterKey struct{}
+
+// WithWaiter returns a context for one request, in which w is asked before the use case, or the catalog, waits for
+// Cloud Foundry. Without it everybody may wait.
+func WithWaiter(ctx context.Context, w Waiter) context.Context {
+	return context.WithValue(ctx, waiterKey{}, w)
+}
+
+// BeginWaiting asks whether the request may wait for Cloud Foundry from now on. The error is the answer to it.
+func BeginWaiting(ctx context.Context) error {
+	if w, ok := ctx.Value(waiterKey{}).(Waiter); ok {
+		return w.BeginWaiting()
+	}
+	return nil
+}
+
+// held reports whether a decision on a binding keeps the request until the operation, or one of its instance, has
+// ended.
+func held(d lifecycle.Decision, incomplete bool) bool {
+	switch d.Outcome {
+	case lifecycle.Accepted, lifecycle.Running, lifecycle.Hold:
+		return !incomplete
+	default:
+		return false
+	}
+}
+
+// pause grows while a request is held: the first looks come quickly, since most backing brokers answer at once.
 type pause struct{ d, most time.Duration }
 
 func newPause() *pause { return &pause{d: 20 * time.Millisecond, most: time.Second} }
@@ -22,20 +56,27 @@ func (p *pause) next() time.Duration {
 	return d
 }
 
-// hold keeps a request until the operation has ended or the context has. The request
-// that claimed the operation drives it. A duplicate waits on the record while that one
-// can be alive, and then drives as well, less often, and one of each process alone: the
-// workflow may have long waits by then.
-func (b *Broker) hold(ctx context.Context, key Key, operation string, claimed bool) (Record, error) {
-	token, err := b.token()
+// holder keeps synchronous binds and unbinds until their operations have ended.
+type holder struct {
+	*parts
+	driver *driver
+	// turns are the operations that duplicates of held requests drive.
+	turns *turns
+}
+
+// hold keeps a request until the operation has ended or the context has. The request that claimed the operation drives
+// it. A duplicate waits on the record while that one can be alive, and then drives as well, less often, and one of each
+// process alone: the workflow may have long waits by then.
+func (h *holder) hold(ctx context.Context, key Key, operation string, claimed bool) (Record, error) {
+	token, err := h.random.token()
 	if err != nil {
 		return Record{}, err
 	}
-	d := &heldDriver{b: b, turn: turn{key, operation}, claimed: claimed, pause: newPause()}
-	defer d.leave()
+	request := &heldRequest{holder: h, turn: turn{key, operation}, claimed: claimed, pause: newPause()}
+	defer request.leave()
 	for {
-		if !d.drives() || !b.drive(ctx, key, operation, token) {
-			rec, err := b.read(ctx, key)
+		if !request.drives() || !h.driver.runsOn(ctx, key, operation, token) {
+			rec, err := h.records.read(ctx, key)
 			if err != nil && ctx.Err() != nil {
 				return Record{}, outOfTime(err)
 			}
@@ -45,18 +86,19 @@ func (b *Broker) hold(ctx context.Context, key Key, operation string, claimed bo
 			if !rec.Lifecycle.Running(operation) {
 				return rec, verdict(rec, operation)
 			}
-			d.began = rec.Lifecycle.Operation.Started
+			request.began = rec.Lifecycle.Operation.Started
 		}
-		if err := b.Sleep(ctx, d.pause.next()); err != nil {
+		if err := h.clock.sleep(ctx, request.pause.next()); err != nil {
 			return Record{}, outOfTime(err)
 		}
 	}
 }
 
-// heldDriver is a held request's part in driving its operation.
-type heldDriver struct {
-	b              *Broker
-	turn           turn
+// heldRequest is a held request's part in driving its operation.
+type heldRequest struct {
+	holder *holder
+	turn   turn
+	// claimed: the request began the operation. taken: it has the turn of the duplicates.
 	claimed, taken bool
 	// began is when the operation did, as far as the request has read it.
 	began time.Time
@@ -64,28 +106,29 @@ type heldDriver struct {
 }
 
 // drives reports whether the request makes the next step of its operation.
-func (d *heldDriver) drives() bool {
-	if d.claimed || d.taken {
+func (r *heldRequest) drives() bool {
+	if r.claimed || r.taken {
 		return true
 	}
-	if d.began.IsZero() || d.b.Now().Before(d.began.Add(d.b.RequestBudget)) {
+	clock := r.holder.clock
+	if r.began.IsZero() || clock.now().Before(r.began.Add(clock.requestBudget)) {
 		return false // the request that began it is at it
 	}
-	if d.taken = d.b.held.take(d.turn); d.taken {
-		d.pause = &pause{d: 250 * time.Millisecond, most: 2 * time.Second}
+	if r.taken = r.holder.turns.take(r.turn); r.taken {
+		r.pause = &pause{d: 250 * time.Millisecond, most: 2 * time.Second}
 	}
-	return d.taken
+	return r.taken
 }
 
 // leave lets another duplicate drive.
-func (d *heldDriver) leave() {
-	if d.taken {
-		d.b.held.leave(d.turn)
+func (r *heldRequest) leave() {
+	if r.taken {
+		r.holder.turns.leave(r.turn)
 	}
 }
 
-// turns says which operations duplicates drive, so that many of them make no more calls
-// than one. It may be used concurrently.
+// turns says which operations duplicates drive, so that many of them make no more calls than one. It may be used
+// concurrently.
 type turns struct {
 	mu    sync.Mutex
 	taken map[turn]bool
@@ -116,13 +159,6 @@ func (t *turns) leave(mine turn) {
 	delete(t.taken, mine)
 }
 
-// drive does one tick inline and reports whether the operation runs on, as far as the
-// tick knows, which has read the record. Its calls end with the request's budget.
-func (b *Broker) drive(ctx context.Context, key Key, operation, driver string) bool {
-	step, err := b.tick(ctx, key, operation, b.Process+"/"+driver)
-	return err == nil && !step.Done
-}
-
 // verdict turns the end of a held operation into nil or the refusal to answer with.
 func verdict(rec Record, operation string) error {
 	f, known := rec.Lifecycle.Result(operation)
@@ -145,49 +181,10 @@ func cancelled() error {
 	return refuse(CodeConcurrency, "The service binding was changed by another request while this one was waiting. Send the request again once that has ended.")
 }
 
-// answerBind answers 202, or holds the request until the operation has ended.
-func (b *Broker) answerBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
-	start := Start{Key: p.key, Operation: rec.Lifecycle.Operation.ID}
-	if o == OutcomeAccepted {
-		start.Operation, start.Delay = p.id, b.firstDelay(p.incomplete)
-		b.begin(ctx, rec, start)
-	}
-	if p.incomplete {
-		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.retryAfter(rec)}, nil
-	}
-	rec, err := b.hold(ctx, p.key, start.Operation, o == OutcomeAccepted)
-	defer b.release(ctx, rec, start) // the answer comes first: the key is there
-	if err != nil {
-		return Result{}, err
-	}
-	if o == OutcomeAccepted {
-		return b.finishedBind(ctx, rec, p, OutcomeCreated)
-	}
-	return b.finishedBind(ctx, rec, p, OutcomeExists)
-}
-
-// firstDelay keeps the workflow off while the request drives the operation itself.
-func (b *Broker) firstDelay(incomplete bool) time.Duration {
-	if incomplete {
-		return 0
-	}
-	return b.RequestBudget
-}
-
-// finishedBind reads the credentials by the recorded GUID of the key, which no
-// later operation can change.
-func (b *Broker) finishedBind(ctx context.Context, rec Record, p *bind, o Outcome) (Result, error) {
-	details, err := b.details(WithOffering(ctx, p.instance.Attributes.OfferingName), rec)
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{Outcome: o, Binding: &BindingBody{KeyDetails: details}}, nil
-}
-
-// details tries until the context ends: an error to a duplicate makes platforms
+// details reads the credentials of a binding. It tries until the context ends: an error to a duplicate makes platforms
 // revoke credentials that work.
-func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
-	backend, err := b.backend(rec.Key.Client)
+func (h *holder) details(ctx context.Context, rec Record) (KeyDetails, error) {
+	backend, err := h.backends.of(rec.Key.Client)
 	if err != nil {
 		return KeyDetails{}, err
 	}
@@ -201,14 +198,14 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 			return KeyDetails{}, unusable(err)
 		}
 		if errors.Is(err, ErrNotFound) {
-			switch place := b.inPlace(ctx, rec); {
+			switch place := h.backends.inPlace(ctx, rec); {
 			case place == nil:
 				return KeyDetails{}, &Error{Code: CodeBackend, Cause: err, Description: "The credentials do not exist any more in Cloud Foundry. Delete the service binding and create it again."}
 			case elsewhere(place): // which waiting does not change
 				return KeyDetails{}, &Error{Code: CodeUnavailable, RetryAfter: 60, Cause: place, Description: lifecycle.Elsewhere}
 			}
 		}
-		if b.Sleep(ctx, pause.next()) != nil {
+		if h.clock.sleep(ctx, pause.next()) != nil {
 			return KeyDetails{}, &Error{Code: CodeOutOfTime, Cause: err, Description: "Cloud Foundry did not hand out the credentials in time. Send the request again."}
 		}
 	}
@@ -218,57 +215,4 @@ func (b *Broker) details(ctx context.Context, rec Record) (KeyDetails, error) {
 func unusable(cause error) error {
 	text := or(userText(cause), "The credentials that the backing broker made are not a JSON object; they cannot be handed on.")
 	return &Error{Code: CodeBackend, Cause: cause, Description: text + " Delete the service binding."}
-}
-
-// beginKey is where a context has what WithWaiting gave it.
-type beginKey struct{}
-
-// WithWaiting returns a context for one request, in which begin is asked before the
-// use case first waits for Cloud Foundry, and before anything is written for it: the
-// error of begin is then the use case's, as it is. It may be asked again. Without it
-// everybody may wait.
-func WithWaiting(ctx context.Context, begin func() error) context.Context {
-	return context.WithValue(ctx, beginKey{}, begin)
-}
-
-// BeginWaiting asks whether the request may wait for Cloud Foundry from now on. The
-// error is the answer to it.
-func BeginWaiting(ctx context.Context) error {
-	if begin, ok := ctx.Value(beginKey{}).(func() error); ok {
-		return begin()
-	}
-	return nil
-}
-
-// checkAndWait is check, and then whether a bind that is held, or reads credentials,
-// may wait.
-func (p *bind) checkAndWait(rec Record, d lifecycle.Decision) error {
-	if err := p.check(rec, d); err != nil {
-		return err
-	}
-	if d.Outcome == lifecycle.Exists || held(d, p.incomplete) {
-		return BeginWaiting(p.ctx)
-	}
-	return nil
-}
-
-// held reports whether a decision on a binding keeps the request until the operation,
-// or one of its instance, has ended.
-func held(d lifecycle.Decision, incomplete bool) bool {
-	switch d.Outcome {
-	case lifecycle.Accepted, lifecycle.Running, lifecycle.Hold:
-		return !incomplete
-	default:
-		return false
-	}
-}
-
-// thenWait is check, and then whether an unbind that is held may wait.
-func thenWait(ctx context.Context, incomplete bool, check func(lifecycle.Decision) error) func(lifecycle.Decision) error {
-	return func(d lifecycle.Decision) error {
-		if err := check(d); err != nil || !held(d, incomplete) {
-			return err
-		}
-		return BeginWaiting(ctx)
-	}
 }

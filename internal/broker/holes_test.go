@@ -128,12 +128,11 @@ func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 func TestASlowLookIsNoOutage(t *testing.T) {
 	t.Parallel()
 	cloud := &timed{}
-	r := newRig(t, brokertest.ScheduleOptions{})
-	o := r.Broker.Options
-	o.SettleAfter, o.CallTimeout = 2*time.Second, 0
+	r := newRig(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
+		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
+	}})
 	cloud.Backend = r.Cloud
-	o.Backends = map[string]broker.Backend{brokertest.Client: cloud}
-	r.Broker = broker.New(o)
+	r.Backend.Backend = cloud
 	op := r.accepted(r.put())
 	r.step(op)
 	r.step(op)

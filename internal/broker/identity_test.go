@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -197,8 +196,8 @@ func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 			r := newRig(t, brokertest.ScheduleOptions{})
 			r.ready()
 			r.drive(r.accepted(r.bind()))
-			right := r.Broker.Backends[brokertest.Client]
-			r.Broker.Backends[brokertest.Client] = pointedAway{right}
+			right := r.Backend.Backend
+			r.Backend.Backend = pointedAway{right}
 			op := begin(r)
 			for range 5 {
 				r.step(op)
@@ -206,7 +205,7 @@ func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 			}
 			r.wants(op, osb.InProgress)
 			r.left(2)
-			r.Broker.Backends[brokertest.Client] = right
+			r.Backend.Backend = right
 			r.drive(op)
 			r.wants(op, osb.Succeeded)
 		})
@@ -238,8 +237,8 @@ func TestATakenNameThatIsNotSeen(t *testing.T) {
 		if step.Done {
 			break
 		}
-		if step.Wait < r.Broker.Pace.First {
-			t.Errorf("after %d POSTs it waits %v, want at least %v", posts, step.Wait, r.Broker.Pace.First)
+		if step.Wait < 2*time.Second {
+			t.Errorf("after %d POSTs it waits %v, want at least %v", posts, step.Wait, 2*time.Second)
 		}
 		r.Advance(step.Wait)
 	}
@@ -280,8 +279,8 @@ func TestElsewhereIsSaidAtOnce(t *testing.T) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	var log strings.Builder
-	r.Broker.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	r.Broker.Backends[brokertest.Client] = pointedAway{r.Broker.Backends[brokertest.Client]}
+	r.Log = &log
+	r.Backend.Backend = pointedAway{r.Backend.Backend}
 	fetch := r.Finish(r.Go("GET", func(ctx context.Context) (any, error) {
 		return r.Broker.FetchBinding(ctx, broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
 	}))

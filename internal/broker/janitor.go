@@ -18,8 +18,8 @@ import (
 type Round struct {
 	// Restarted operations have a workflow again.
 	Restarted int
-	// Failed ones could not be restarted; Unreadable ones the store could not even
-	// list. Both are tried again in the next round.
+	// Failed ones could not be restarted; Unreadable ones the store could not even list. Both are tried again in the
+	// next round.
 	Failed, Unreadable int
 	// Left is how many were not reached before the context ended.
 	Left int
@@ -34,34 +34,32 @@ const (
 	clientShare = 20000
 )
 
-// Restart starts the workflow again of every operation that is overdue, with so many
-// workers, until all are done or ctx ends. Clients take turns, oldest first within
-// each; one that cannot be restarted keeps nobody from it. The number of the restart
-// is stored before the workflow is asked, so that no name is ever used twice
-// (docs/protocol.md section 9). The error is that of the list; what was listed before
-// is restarted nevertheless. What failed is one line in the log.
-func (b *Broker) Restart(ctx context.Context, workers int) (Round, error) {
-	overdue, round, err := b.overdue(ctx)
+// janitor starts workflows again whose operations are overdue, and audits.
+type janitor struct{ *parts }
+
+// restartOverdue is Broker.Restart.
+func (j *janitor) restartOverdue(ctx context.Context, workers int) (Round, error) {
+	overdue, round, err := j.overdue(ctx)
 	w := &restarts{waiting: overdue, round: round}
 	inParallel(workers, func() {
 		for u, ok := w.next(ctx); ok; u, ok = w.next(ctx) {
-			w.note(ctx, u, func() (bool, error) { return b.restart(ctx, u) })
+			w.note(ctx, u, func() (bool, error) { return j.restart(ctx, u) })
 		}
 	})
 	round = w.round
 	if round.Failed+round.Unreadable > 0 {
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "overdue operations could not be restarted", slog.Int("failed", round.Failed),
+		j.logger.LogAttrs(ctx, slog.LevelWarn, "overdue operations could not be restarted", slog.Int("failed", round.Failed),
 			slog.Int("unreadable", round.Unreadable), slog.Int("restarted", round.Restarted), errorAttr(round.Fault), stackAttr(round.Fault))
 	}
 	return round, err
 }
 
 // overdue lists what is overdue, each client's share of it, in turns.
-func (b *Broker) overdue(ctx context.Context) ([]Unfinished, Round, error) {
+func (j *janitor) overdue(ctx context.Context) ([]Unfinished, Round, error) {
 	var round Round
-	byClient, due, after := map[string][]Unfinished{}, b.Now(), ""
+	byClient, due, after := map[string][]Unfinished{}, j.clock.now(), ""
 	for range listPages {
-		page, err := b.Store.Unfinished(ctx, due, after, listPage)
+		page, err := j.records.store.Unfinished(ctx, due, after, listPage)
 		if err != nil {
 			return inTurns(byClient), round, err
 		}
@@ -126,8 +124,8 @@ func (w *restarts) next(ctx context.Context) (Unfinished, bool) {
 	return u, true
 }
 
-// note counts what became of one. A panic is a fault like others: it must not end the
-// process, which drives other operations.
+// note counts what became of one. A panic is a fault like others: it must not end the process, which drives other
+// operations.
 func (w *restarts) note(ctx context.Context, u Unfinished, restart func() (bool, error)) {
 	ok := false
 	err := panicAsError(func() (err error) { ok, err = restart(); return err })
@@ -147,62 +145,59 @@ func (w *restarts) note(ctx context.Context, u Unfinished, restart func() (bool,
 	}
 }
 
-func (b *Broker) restart(ctx context.Context, u Unfinished) (bool, error) {
-	rec, err := b.read(ctx, u.Key)
+func (j *janitor) restart(ctx context.Context, u Unfinished) (bool, error) {
+	rec, err := j.records.read(ctx, u.Key)
 	if err != nil {
 		return false, err
 	}
-	if !rec.Lifecycle.Running(u.Operation) || rec.Lifecycle.Operation.Due.After(b.Now()) {
+	if !rec.Lifecycle.Running(u.Operation) || rec.Lifecycle.Operation.Due.After(j.clock.now()) {
 		return false, nil // the index lags behind
 	}
 	next := rec
 	next.Lifecycle.Operation.Restarts++
-	next.Lifecycle.Operation.Due = b.Now().Add(restartGrace)
-	stored, won, err := b.put(ctx, next, rec.Revision)
+	next.Lifecycle.Operation.Due = j.clock.now().Add(restartGrace)
+	stored, won, err := j.records.put(ctx, next, rec.Revision)
 	if err != nil || !won {
 		return false, err
 	}
 	n := stored.Lifecycle.Operation.Restarts
-	b.Logger.LogAttrs(ctx, slog.LevelInfo, "overdue operation restarted", keyAttrs(u.Key,
+	j.logger.LogAttrs(ctx, slog.LevelInfo, "overdue operation restarted", keyAttrs(u.Key,
 		slog.String("operation", u.Operation), slog.Int("restart", n))...)
-	return true, b.Workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation, Restart: n})
+	return true, j.operations.workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation, Restart: n})
 }
 
 // restartGrace is how long a restarted workflow may take to show itself.
 const restartGrace = 5 * time.Minute
 
-// Resume starts the workflow of every unfinished operation of the store, for a
-// process that has just taken the store over, and returns how many. It writes
-// nothing: an in-process workflow forgets with its process. What the store cannot read
-// it passes over, with a line in the log; the janitor goes on trying.
-func (b *Broker) Resume(ctx context.Context) (int, error) {
+// resumeAll is Broker.Resume.
+func (j *janitor) resumeAll(ctx context.Context) (int, error) {
 	resumed, unreadable := 0, 0
 	var faults, unread error
-	due := b.Now().Add(farAhead)
+	due := j.clock.now().Add(farAhead)
 	for after, more := "", true; more; {
-		page, err := b.Store.Unfinished(ctx, due, after, listPage)
+		page, err := j.records.store.Unfinished(ctx, due, after, listPage)
 		if err != nil {
 			return resumed, errors.Join(faults, err)
 		}
 		resumed += len(page.Operations)
 		for _, u := range page.Operations {
-			faults = errors.Join(faults, b.resume(ctx, u))
+			faults = errors.Join(faults, j.resume(ctx, u))
 		}
 		unreadable += page.Unreadable
 		unread = cmp.Or(unread, page.Fault)
 		after, more = page.Next, page.Next != ""
 	}
 	if unreadable > 0 {
-		b.Logger.LogAttrs(ctx, slog.LevelWarn, "unfinished operations could not be read", slog.Int("unreadable", unreadable), errorAttr(unread))
+		j.logger.LogAttrs(ctx, slog.LevelWarn, "unfinished operations could not be read", slog.Int("unreadable", unreadable), errorAttr(unread))
 	}
 	return resumed, faults
 }
 
-func (b *Broker) resume(ctx context.Context, u Unfinished) error {
-	if err := b.Workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation}); err != nil {
+func (j *janitor) resume(ctx context.Context, u Unfinished) error {
+	if err := j.operations.workflow.Start(ctx, Start{Key: u.Key, Operation: u.Operation}); err != nil {
 		return err
 	}
-	b.Observer.OperationStarted(string(u.Key.Kind()), string(verbOf(u.Operation)))
+	j.operations.observer.OperationStarted(string(u.Key.Kind()), string(verbOf(u.Operation)))
 	return nil
 }
 

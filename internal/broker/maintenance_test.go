@@ -43,7 +43,7 @@ func TestMaintenanceOfACatalogThatMovedOn(t *testing.T) {
 			for n := range plans {
 				plans[n].MaintenanceVersion = newer
 			}
-			r.Broker.Catalog = &brokertest.FakeCatalog{Plans: plans}
+			r.Catalog.Catalog = &brokertest.FakeCatalog{Plans: plans}
 			before := r.dump()
 			got := r.outcome(patchOf(func(q *broker.UpdateRequest) {
 				q.Body.PlanID = ""

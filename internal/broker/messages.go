@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -39,9 +41,8 @@ type UpdateRequest struct {
 	Body       osb.UpdateRequest
 }
 
-// DeleteRequest is a DELETE of an instance (BindingID empty) or a binding. The
-// mandatory service_id and plan_id are hints and may be empty for an unbind of an
-// absent binding (osb-choices B4).
+// DeleteRequest is a DELETE of an instance (BindingID empty) or a binding. The mandatory service_id and plan_id are
+// hints and may be empty for an unbind of an absent binding (osb-choices B4).
 type DeleteRequest struct {
 	Call
 	InstanceID string
@@ -74,25 +75,23 @@ type PollRequest struct {
 	Operation string
 }
 
-// Outcome says which kind of success an answer is.
-type Outcome string
+// Outcome says what became of a request, in the words of lifecycle, which decides it; only what a held request came to
+// has words of its own. The values stand in logs and metrics.
+type Outcome = lifecycle.Outcome
 
 // The outcomes of requests that were not refused.
 const (
 	// OutcomeAccepted: 202, a new operation.
-	OutcomeAccepted Outcome = "accepted"
+	OutcomeAccepted = lifecycle.Accepted
 	// OutcomeRunning: 202, a duplicate of the operation that runs.
-	OutcomeRunning Outcome = "running"
+	OutcomeRunning = lifecycle.Running
+	// OutcomeExists: 200, a duplicate of what is done, or a change without effect.
+	OutcomeExists = lifecycle.Exists
 	// OutcomeCreated: 201, a held bind that this request made.
 	OutcomeCreated Outcome = "created"
-	// OutcomeExists: 200, a duplicate of what is done, or a change without effect.
-	OutcomeExists Outcome = "exists"
 	// OutcomeDeleted: 200, a held unbind that is done.
 	OutcomeDeleted Outcome = "deleted"
 )
-
-// Duplicate reports whether the request was absorbed: it changed and started nothing.
-func (o Outcome) Duplicate() bool { return o == OutcomeRunning || o == OutcomeExists }
 
 // Result is the answer to a PUT, PATCH or DELETE that was not refused.
 type Result struct {
@@ -109,8 +108,11 @@ type Result struct {
 	Metadata *osb.InstanceMetadata
 }
 
-// BindingBody is what a finished binding hands out. It holds secrets and lives only
-// as long as the answer that carries it.
+// Duplicate reports whether the request was absorbed: it changed and started nothing.
+func (r Result) Duplicate() bool { return r.Outcome == OutcomeRunning || r.Outcome == OutcomeExists }
+
+// BindingBody is what a finished binding hands out. It holds secrets and lives only as long as the answer that carries
+// it.
 type BindingBody struct {
 	KeyDetails
 	Parameters json.RawMessage
@@ -129,8 +131,7 @@ type InstanceBody struct {
 // Poll is the answer to a last_operation request.
 type Poll struct {
 	State osb.OperationState
-	// Description is never "" when State is failed; while in progress it says what the
-	// operation waits for.
+	// Description is never "" when State is failed; while in progress it says what the operation waits for.
 	Description string
 	// RetryAfter in whole seconds while in progress; else 0.
 	RetryAfter int
@@ -163,8 +164,8 @@ var ErrNotRetrievable = errors.New("the backing broker does not support fetching
 // ErrBusy says that Cloud Foundry does not read it while an operation runs.
 var ErrBusy = errors.New("an operation is in progress")
 
-// ErrCredentials says that the credentials of a key are no JSON object, which OSB
-// demands and another try does not change. The error that wraps it is a UserTexter.
+// ErrCredentials says that the credentials of a key are no JSON object, which OSB demands and another try does not
+// change. The error that wraps it is a UserTexter.
 var ErrCredentials = errors.New("the credentials are not a JSON object")
 
 // Code classifies a refusal. The HTTP border has one table from codes to statuses.
@@ -187,8 +188,8 @@ const (
 	CodeInternal                Code = "Internal"                // 500: our own fault; Description is not for users
 )
 
-// Error is a refusal. Description is a sentence for the platform's user: what is
-// wrong, where, and what to do. It never holds a secret.
+// Error is a refusal. Description is a sentence for the platform's user: what is wrong, where, and what to do. It never
+// holds a secret.
 type Error struct {
 	Code        Code
 	Description string
@@ -223,4 +224,68 @@ func CodeOf(err error) Code {
 
 func refuse(code Code, format string, args ...any) error {
 	return &Error{Code: code, Description: fmt.Sprintf(format, args...)}
+}
+
+// refusal is the one table from the lifecycle's outcomes to refusals.
+func refusal(rec Record, o lifecycle.Outcome) error {
+	what := "service " + string(rec.Lifecycle.Kind)
+	switch o {
+	case lifecycle.Conflict:
+		return conflict(rec, what)
+	case lifecycle.Busy:
+		return refuse(CodeConcurrency, "Another operation on this %s is in progress. Wait until it has ended and send the request again.", what)
+	case lifecycle.Superseded:
+		return superseded(what)
+	case lifecycle.NotUpdatable:
+		return refuse(CodeUnprocessable, "The %s cannot be changed, because its last operation failed: %s Delete it and create it again.", what, lastFailure(rec))
+	case lifecycle.AsyncRequired:
+		return refuse(CodeAsyncRequired, "Send the request again with accepts_incomplete=true.")
+	case lifecycle.Missing:
+		return refuse(CodeNotFound, "There is no such service instance. Check its id, or create it first.")
+	case lifecycle.AlreadyGone:
+		return refuse(CodeGone, "There is no such %s.", what)
+	default:
+		return &Error{Code: CodeInternal, Description: fmt.Sprintf("outcome %q of a %s", o, what)}
+	}
+}
+
+func conflict(rec Record, what string) error {
+	if rec.Lifecycle.State == lifecycle.DeleteFailed {
+		return refuse(CodeConflict, "The %s is still there, because deleting it failed. Delete it again before you create it again.", what)
+	}
+	return refuse(CodeConflict, "A %s with this id exists already with other attributes. Use another id, or send the attributes that it was created with.", what)
+}
+
+// superseded: somebody else's operation came between reading and writing, and nothing was claimed.
+func superseded(what string) error {
+	return refuse(CodeConcurrency, "The %s was changed by another request at the same time. Send the request again.", what)
+}
+
+func lastFailure(rec Record) string {
+	if n := len(rec.Lifecycle.Finished); n > 0 {
+		return rec.Lifecycle.Finished[n-1].Description
+	}
+	return "the reason is not known any more."
+}
+
+func outOfTime(cause error) error {
+	return &Error{
+		Code: CodeOutOfTime, Cause: cause,
+		Description: "The request took longer than the broker may hold it. Delete what it was to create, or send it again.",
+	}
+}
+
+func unavailable(err error) error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: 1, Cause: err,
+		Description: "The broker cannot reach its store at the moment. Send the request again.",
+	}
+}
+
+// late answers a request whose time was over before anything had begun for it.
+func late(cause error) error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: 1, Cause: cause,
+		Description: "The broker could not answer in time, and has begun nothing. Send the request again.",
+	}
 }

@@ -263,8 +263,8 @@ func TestTheLeaseCoversTheCall(t *testing.T) {
 	r.Advance(50 * time.Second)
 	r.Reach(looker, "DeleteInstance")
 	until := r.record(instanceKey()).Lifecycle.Operation.Lease.Until
-	if left := until.Sub(r.Now()); left != r.Broker.CallTimeout {
-		t.Errorf("the lease ends in %s, want the %s of the call", left, r.Broker.CallTimeout)
+	if left := until.Sub(r.Now()); left != brokertest.CallTimeout {
+		t.Errorf("the lease ends in %s, want the %s of the call", left, brokertest.CallTimeout)
 	}
 	r.Finish(looker)
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"encoding/binary"
 	"hash/fnv"
 	"time"
@@ -8,38 +9,134 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// bounded is the wait that a driver may make of a number that came from outside: an hour
-// at most, and never past the operation's deadline, at which its end is due.
-func (b *Broker) bounded(rec Record, wait time.Duration) time.Duration {
+// clock says what the time is, how long operations and calls may take, and when their drivers come back.
+type clock struct {
+	now   func() time.Time
+	sleep func(context.Context, time.Duration) error
+	pace  lifecycle.Pace
+	// deadline, tombstoneTTL, settleAfter, requestBudget and callTimeout are those of Options.
+	deadline, tombstoneTTL, settleAfter, requestBudget, callTimeout time.Duration
+	// lookTimeout bounds a look-up. It changes nothing, so settleAfter does not bound it: what is merely slow is no
+	// outage.
+	lookTimeout time.Duration
+}
+
+// newClock puts the defaults of the configuration file where a time is missing.
+func newClock(o Options) *clock {
+	c := &clock{
+		now: o.Now, sleep: o.Sleep,
+		pace:          lifecycle.Pace{First: positive(o.Pace.First, 2*time.Second), Max: positive(o.Pace.Max, time.Minute)},
+		deadline:      positive(o.Deadline, 168*time.Hour),
+		tombstoneTTL:  positive(o.TombstoneTTL, 192*time.Hour),
+		settleAfter:   positive(o.SettleAfter, 20*time.Minute),
+		requestBudget: positive(o.RequestBudget, 26*time.Second),
+		lookTimeout:   positive(o.CallTimeout, time.Minute),
+	}
+	// A call must have ended before it is believed to have no effect any more.
+	c.callTimeout = min(c.lookTimeout, c.settleAfter)
+	if c.sleep == nil {
+		c.sleep = Sleep
+	}
+	return c
+}
+
+func positive(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// Sleep waits for the time to pass, or returns the context's error once that ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deadlineOf is when an operation on this plan that begins now has had its time.
+func (c *clock) deadlineOf(plan Plan) time.Time {
+	return c.now().Add(positive(plan.MaximumPollingDuration, c.deadline))
+}
+
+// deleteDeadlineOf never ends a delete that may have to wait for a lost POST: a plan in a hurry limits how long a
+// platform polls, not whether the delete gets done.
+func (c *clock) deleteDeadlineOf(plan Plan) time.Time {
+	at := c.deadlineOf(plan)
+	if least := c.now().Add(2*c.settleAfter + time.Minute); at.Before(least) {
+		return least
+	}
+	return at
+}
+
+// dueAfter is how long the workflow of a new operation may take to show itself.
+func (c *clock) dueAfter(incomplete bool) time.Duration {
+	const grace = 2 * time.Minute
+	return grace + c.firstDelay(incomplete)
+}
+
+// firstDelay keeps the workflow off while the request drives the operation itself.
+func (c *clock) firstDelay(incomplete bool) time.Duration {
+	if incomplete {
+		return 0
+	}
+	return c.requestBudget
+}
+
+// remaining is the time left for a call since its intent was written: none outlives its absolute deadline, whatever
+// happened to its sender in between.
+func (c *clock) remaining(intent time.Time) time.Duration {
+	return intent.Add(c.callTimeout).Sub(c.now())
+}
+
+// elapsed is how long the record's operation has run.
+func (c *clock) elapsed(r Record) time.Duration {
+	return max(0, c.now().Sub(r.Lifecycle.Operation.Started))
+}
+
+// retryAfter is the number that the operation's driver waits by. Past the deadline its end is due at any moment.
+func (c *clock) retryAfter(r Record) int {
+	if !c.now().Before(r.Lifecycle.Operation.Deadline) {
+		return lifecycle.Seconds(c.pace.First)
+	}
+	return lifecycle.Seconds(c.bounded(r, c.pace.WaitOf(r.Lifecycle, c.now())))
+}
+
+// bounded is the wait that a driver may make of a number that came from outside: an hour at most, and never past the
+// operation's deadline, at which its end is due.
+func (c *clock) bounded(rec Record, wait time.Duration) time.Duration {
 	wait = min(wait, lifecycle.LongestWait)
-	if left := rec.Lifecycle.Operation.Deadline.Sub(b.Now()); left > 0 {
+	if left := rec.Lifecycle.Operation.Deadline.Sub(c.now()); left > 0 {
 		wait = min(wait, left)
 	}
 	return wait
 }
 
-// stayAway is the wait after trouble: that of the pace, or as long as Cloud Foundry asked
-// for, spread over time. In an operation's first hour the spread does not make it longer
-// than the longest wait of the pace: most outages are short.
-func (b *Broker) stayAway(rec Record, wait, asked time.Duration) time.Duration {
-	if b.elapsed(rec) < time.Hour {
-		wait = min(wait, max(b.Pace.First, b.Pace.Max/2))
+// stayAway is the wait after trouble: that of the pace, or as long as Cloud Foundry asked for, spread over time. In an
+// operation's first hour the spread does not make it longer than the longest wait of the pace: most outages are short.
+func (c *clock) stayAway(rec Record, wait, asked time.Duration) time.Duration {
+	if c.elapsed(rec) < time.Hour {
+		wait = min(wait, max(c.pace.First, c.pace.Max/2))
 	}
 	// What asks for the longest wait is spread, too, so it may begin a little early.
 	wait = min(max(wait, asked), lifecycle.LongestWait*5/6)
-	return b.bounded(rec, b.spread(wait, rec))
+	return c.bounded(rec, c.spread(wait, rec))
 }
 
-// spread lengthens a wait after trouble by up to its own length, by a part that
-// differs between operations and from one time to the next. Operations that were
-// refused together would otherwise all come back in the same instant, for ever.
-func (b *Broker) spread(wait time.Duration, rec Record) time.Duration {
+// spread lengthens a wait after trouble by up to its own length, by a part that differs between operations and from one
+// time to the next. Operations that were refused together would otherwise all come back in the same instant, for ever.
+func (c *clock) spread(wait time.Duration, rec Record) time.Duration {
 	most := min(wait, lifecycle.LongestWait-wait)
 	if most <= 0 {
 		return wait
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(rec.Lifecycle.Operation.ID))
-	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(b.Now().UnixNano())))
+	_, _ = h.Write(binary.BigEndian.AppendUint64(nil, uint64(c.now().UnixNano())))
 	return wait + time.Duration(h.Sum64()%uint64(most))
 }

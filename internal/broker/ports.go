@@ -24,9 +24,8 @@ type (
 	Place = lifecycle.Place
 )
 
-// Backend is one client's Cloud Foundry: its org, its login. No method does
-// network I/O before it is called, none repeats a POST or PATCH, and none outlives
-// its context. All may be called concurrently.
+// Backend is one client's Cloud Foundry: its org, its login. No method does network I/O before it is called, none
+// repeats a POST or PATCH, and none outlives its context. All may be called concurrently.
 type Backend interface {
 	Finder
 	Caller
@@ -36,9 +35,8 @@ type Backend interface {
 
 // Inventory lists what carries our marks, for the audit (docs/protocol.md section 9).
 type Inventory interface {
-	// Marked returns every service instance of the org that carries this client's
-	// marks, and every key of those that does. An error means that the list is not
-	// complete, and nothing follows from it.
+	// Marked returns every service instance of the org that carries this client's marks, and every key of those that
+	// does. An error means that the list is not complete, and nothing follows from it.
 	Marked(ctx context.Context) ([]Marked, error)
 }
 
@@ -47,73 +45,64 @@ type Marked struct {
 	// Key is of the instance or the binding; its Client is empty.
 	Key  Key
 	GUID string
-	// ByName is true when the key was read from the name of the row, or of the instance
-	// of a key, because the row does not carry its id (rows of before, and keys of
-	// Korifi). Names can be changed in Cloud Foundry, so that such a key may be of
-	// nobody, or of another; the GUID is right whatever the row is called, and so is the
-	// Operation but for keys of Korifi, whose name holds it.
+	// ByName is true when the key was read from the name of the row, or of the instance of a key, because the row does
+	// not carry its id (rows of before, and keys of Korifi). Names can be changed in Cloud Foundry, so that such a key
+	// may be of nobody, or of another; the GUID is right whatever the row is called, and so is the Operation but for
+	// keys of Korifi, whose name holds it.
 	ByName bool
 	// Operation and Seq are the marks.
 	Operation string
 	Seq       int64
 }
 
-// UserTexter is implemented by errors of a backend that have something to say to a
-// platform's user (errors.As): one or two sentences without hosts, URLs or secrets, as
-// "Cloud Foundry does not answer at the moment." Empty: nothing to say.
+// UserTexter is implemented by errors of a backend that have something to say to a platform's user (errors.As): one or
+// two sentences without hosts, URLs or secrets, as "Cloud Foundry does not answer at the moment." Empty: nothing to
+// say.
 type UserTexter interface {
 	error
 	UserText() string
 }
 
-// RetryIn is implemented by errors of a backend that say how long to stay away
-// (errors.As). Zero: they do not say.
+// RetryIn is implemented by errors of a backend that say how long to stay away (errors.As). Zero: they do not say.
 type RetryIn interface {
 	error
 	RetryIn() time.Duration
 }
 
-// Finder looks things up. An error means unknown, never absent: absence is an
-// empty Look, and only Cloud Foundry's own JSON (an empty list, or an error body
-// with code 10010 or 60004) makes one, after a call that began later has shown that
-// the login can see what it looked for (docs/protocol.md 3.2). Where a login
-// does not see every space of its org, that needs the name of the offering: see
-// WithOffering.
+// Finder looks things up. An error means unknown, never absent: absence is an empty Look, and only Cloud Foundry's own
+// JSON (an empty list, or an error body with code 10010 or 60004) makes one, after a call that began later has shown
+// that the login can see what it looked for (docs/protocol.md 3.2). Where a login does not see every space of its org,
+// that needs the name of the offering: see WithOffering.
 type Finder interface {
-	// FindInstances returns every instance of this name in the org, whatever its space,
-	// and the instances with these GUIDs, whatever they are called now and in whichever
-	// space of the org they are. The GUIDs cost a call of their own only when one of them
-	// is not among the rows of the name (docs/protocol.md 3.2).
+	// FindInstances returns every instance of this name in the org, whatever its space, and the instances with these
+	// GUIDs, whatever they are called now and in whichever space of the org they are. The GUIDs cost a call of their
+	// own only when one of them is not among the rows of the name (docs/protocol.md 3.2).
 	FindInstances(ctx context.Context, name string, guids ...string) (Look, error)
 	// FindInstance returns the instance with this GUID, or an empty Look.
 	FindInstance(ctx context.Context, guid string) (Look, error)
-	// FindKeys returns the keys of the instance that stand for the binding, and the keys
-	// with these GUIDs, whatever they are called now; their own call is as above.
+	// FindKeys returns the keys of the instance that stand for the binding, and the keys with these GUIDs, whatever
+	// they are called now; their own call is as above.
 	FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (Look, error)
-	// Place returns where this backend looks and calls: the API's address and the GUID of
-	// the org that the configuration names. It costs a call until the org is known. Every
-	// Look carries the same.
+	// Place returns where this backend looks and calls: the API's address and the GUID of the org that the
+	// configuration names. It costs a call until the org is known. Every Look carries the same.
 	Place(ctx context.Context) (Place, error)
-	// Same reports whether a recorded place is the one where this backend looks and
-	// calls. It may name an address that the same Cloud Foundry had before, as the
-	// configuration says. It makes no call: while the org is not known, nothing is the
-	// same. The zero Place never is.
+	// Same reports whether a recorded place is the one where this backend looks and calls. It may name an address that
+	// the same Cloud Foundry had before, as the configuration says. It makes no call: while the org is not known,
+	// nothing is the same. The zero Place never is.
 	Same(recorded Place) bool
-	// ForeignKeys returns the names of the instance's keys that do not carry our
-	// marks, for people who look for them after the instance was deleted.
+	// ForeignKeys returns the names of the instance's keys that do not carry our marks, for people who look for them
+	// after the instance was deleted.
 	ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error)
-	// Job returns the state of a job. JobLost when Cloud Foundry does not know it,
-	// JobUnclear (with the error for the log) when it did not say.
+	// Job returns the state of a job. JobLost when Cloud Foundry does not know it, JobUnclear (with the error for the
+	// log) when it did not say.
 	Job(ctx context.Context, guid string) (JobStatus, error)
 }
 
-// Caller changes things. Each method sends at most one POST, PATCH or DELETE for
-// the resource itself (a space or role made on the way is not counted) and says in
-// Answer.Reply what became of it: ReplyUnknown for everything that is not definite
-// (protocol.md 3.5). The error is for the log and may be nil or not with any
-// reply; it never holds parameters or credentials. A failure before anything was
-// sent for the resource (no login, no space, no org) is ReplyBusy when another try
-// can help and ReplyRefused when it cannot.
+// Caller changes things. Each method sends at most one POST, PATCH or DELETE for the resource itself (a space or role
+// made on the way is not counted) and says in Answer.Reply what became of it: ReplyUnknown for everything that is not
+// definite (protocol.md 3.5). The error is for the log and may be nil or not with any reply; it never holds parameters
+// or credentials. A failure before anything was sent for the resource (no login, no space, no org) is ReplyBusy when
+// another try can help and ReplyRefused when it cannot.
 type Caller interface {
 	CreateInstance(ctx context.Context, c InstanceCall) (Answer, error)
 	UpdateInstance(ctx context.Context, guid string, c InstanceCall) (Answer, error)
@@ -124,8 +113,8 @@ type Caller interface {
 
 // InstanceCall is what a POST or PATCH of a service instance needs.
 type InstanceCall struct {
-	// Name is the OSB instance id. Offering is the offering's name, which is also
-	// the name of the space, made on demand.
+	// Name is the OSB instance id. Offering is the offering's name, which is also the name of the space, made on
+	// demand.
 	Name     string
 	Offering string
 	// PlanGUID is Cloud Foundry's; in an update empty means no change.
@@ -146,8 +135,8 @@ type KeyCall struct {
 	Marks        Marks
 }
 
-// Marks are written on what a call makes: the annotations ferry-operation and
-// ferry-seq of a create, ferry-update of an update, and the label ferry-client.
+// Marks are written on what a call makes: the annotations ferry-operation and ferry-seq of a create, ferry-update of an
+// update, and the label ferry-client.
 type Marks struct {
 	Client    string
 	Operation string
@@ -156,28 +145,26 @@ type Marks struct {
 
 // Reader reads what is handed on to platforms and never stored.
 type Reader interface {
-	// KeyDetails returns the credentials of a key; none where it has none. ErrNotFound
-	// when Cloud Foundry says that the key is absent, ErrCredentials when what it has
-	// cannot be handed on; any other error means: not now.
+	// KeyDetails returns the credentials of a key; none where it has none. ErrNotFound when Cloud Foundry says that the
+	// key is absent, ErrCredentials when what it has cannot be handed on; any other error means: not now.
 	KeyDetails(ctx context.Context, guid string) (KeyDetails, error)
-	// InstanceParameters and KeyParameters return what the backing broker says now,
-	// ErrNotRetrievable where it cannot be asked, ErrBusy while an operation runs, or
-	// ErrNotFound when Cloud Foundry does not know the resource, which nothing has
-	// confirmed. Any other error means that they are not told now.
+	// InstanceParameters and KeyParameters return what the backing broker says now, ErrNotRetrievable where it cannot
+	// be asked, ErrBusy while an operation runs, or ErrNotFound when Cloud Foundry does not know the resource, which
+	// nothing has confirmed. Any other error means that they are not told now.
 	InstanceParameters(ctx context.Context, guid string) (json.RawMessage, error)
 	KeyParameters(ctx context.Context, guid string) (json.RawMessage, error)
 	// Marketplace returns the offerings and plans that the client's org sees.
 	Marketplace(ctx context.Context) (Marketplace, error)
 }
 
-// KeyDetails are a key's secrets, byte for byte as Cloud Foundry sent them
-// (numbers exact). They are handed to the platform and forgotten.
+// KeyDetails are a key's secrets, byte for byte as Cloud Foundry sent them (numbers exact). They are handed to the
+// platform and forgotten.
 type KeyDetails struct {
 	Credentials    json.RawMessage `json:"credentials,omitempty"`
 	SyslogDrainURL string          `json:"syslog_drain_url,omitempty"`
 	VolumeMounts   json.RawMessage `json:"volume_mounts,omitempty"`
-	// RouteServiceURL and Endpoints are not in the details of today's service keys;
-	// a Cloud Foundry that tells them is handed on.
+	// RouteServiceURL and Endpoints are not in the details of today's service keys; a Cloud Foundry that tells them is
+	// handed on.
 	RouteServiceURL string          `json:"route_service_url,omitempty"`
 	Endpoints       json.RawMessage `json:"endpoints,omitempty"`
 }
@@ -226,38 +213,34 @@ type MarketPlan struct {
 	BindSchema   json.RawMessage `json:"bind_schema,omitempty"`
 }
 
-// Store keeps records. All its reads are strongly consistent, all its writes touch
-// one record, and writes on one record are linearizable. It may be called by any
-// number of goroutines and, where several processes share it, by all of them.
+// Store keeps records. All its reads are strongly consistent, all its writes touch one record, and writes on one record
+// are linearizable. It may be called by any number of goroutines and, where several processes share it, by all of them.
 type Store interface {
-	// Get returns the record, or ErrNotFound for one that was never stored or has
-	// expired, however late the store deletes it.
+	// Get returns the record, or ErrNotFound for one that was never stored or has expired, however late the store
+	// deletes it.
 	Get(ctx context.Context, key Key) (Record, error)
-	// Put stores record with Revision revision+1 on condition that the stored one
-	// (absent and expired count as 0) has the given revision, and returns what it
-	// stored. When it returns nil the record is durable. Refused: the record now
-	// stored (its Revision is 0 when there is none) and ErrConflict. Any other
-	// error leaves open whether the write happened. An expired record that Put
-	// writes over is gone as if it had never been.
+	// Put stores record with Revision revision+1 on condition that the stored one (absent and expired count as 0) has
+	// the given revision, and returns what it stored. When it returns nil the record is durable. Refused: the record
+	// now stored (its Revision is 0 when there is none) and ErrConflict. Any other error leaves open whether the write
+	// happened. An expired record that Put writes over is gone as if it had never been.
 	Put(ctx context.Context, record Record, revision int64) (Record, error)
 	// Bindings returns the unexpired records of the instance's bindings, in no order.
 	Bindings(ctx context.Context, instance Key) ([]Record, error)
-	// Unfinished returns up to limit operations whose Due is not after due, oldest
-	// first. It begins behind the page whose Next is given as after; "" begins with
-	// the oldest. An operation that stays due at the same time meanwhile is on exactly
-	// one page, whatever becomes of those before it. It may lag behind: callers read
-	// the record again before they act.
+	// Unfinished returns up to limit operations whose Due is not after due, oldest first. It begins behind the page
+	// whose Next is given as after; "" begins with the oldest. An operation that stays due at the same time meanwhile
+	// is on exactly one page, whatever becomes of those before it. It may lag behind: callers read the record again
+	// before they act.
 	Unfinished(ctx context.Context, due time.Time, after string, limit int) (UnfinishedPage, error)
 }
 
 // UnfinishedPage is a part of what Store.Unfinished lists.
 type UnfinishedPage struct {
 	Operations []Unfinished
-	// Next is where the following page begins, in the words of the store; empty when
-	// nothing followed. The last page may be an empty one.
+	// Next is where the following page begins, in the words of the store; empty when nothing followed. The last page
+	// may be an empty one.
 	Next string
-	// Unreadable counts what the store passed over on this page because it could not
-	// read it, and Fault is why, for the first of them. They are unfinished as well.
+	// Unreadable counts what the store passed over on this page because it could not read it, and Fault is why, for the
+	// first of them. They are unfinished as well.
 	Unreadable int
 	Fault      error
 }
@@ -269,14 +252,13 @@ type Unfinished struct {
 	Due       time.Time
 }
 
-// AuditStore keeps when each client's last audit was completed. Like Store, it is
-// strongly consistent, and may be called concurrently.
+// AuditStore keeps when each client's last audit was completed. Like Store, it is strongly consistent, and may be
+// called concurrently.
 type AuditStore interface {
-	// LastAudit returns when the client's last audit was completed; the zero time when
-	// none ever was.
+	// LastAudit returns when the client's last audit was completed; the zero time when none ever was.
 	LastAudit(ctx context.Context, client string) (time.Time, error)
-	// PutLastAudit stores that one was completed; when it returns nil that is durable.
-	// A time before the stored one changes nothing.
+	// PutLastAudit stores that one was completed; when it returns nil that is durable. A time before the stored one
+	// changes nothing.
 	PutLastAudit(ctx context.Context, client string, at time.Time) error
 }
 
@@ -284,8 +266,7 @@ type AuditStore interface {
 type CatalogStore interface {
 	// Catalog returns the stored catalog of the client, or ErrNotFound.
 	Catalog(ctx context.Context, client string) (StoredCatalog, error)
-	// PutCatalog stores c on condition of the revision, as Store.Put does. A reader
-	// never sees a half-written catalog.
+	// PutCatalog stores c on condition of the revision, as Store.Put does. A reader never sees a half-written catalog.
 	PutCatalog(ctx context.Context, c StoredCatalog, revision int64) (StoredCatalog, error)
 }
 
@@ -319,26 +300,24 @@ var (
 	ErrTooLarge = errors.New("the record is too large for the store")
 )
 
-// Catalog answers for the catalogs of all clients. It may be called by any number of
-// goroutines. What it returns is a value that nobody changes; a refresh between two calls
-// may make their answers differ, so whoever asks twice can get two catalogs.
+// Catalog answers for the catalogs of all clients. It may be called by any number of goroutines. What it returns is a
+// value that nobody changes; a refresh between two calls may make their answers differ, so whoever asks twice can get
+// two catalogs.
 type Catalog interface {
-	// Plan returns the plan of that offering. It never waits for Cloud Foundry when a
-	// catalog is known, however old. ErrUnknownPlan (errors.Is) when the catalog is known
-	// and has no such plan in such an offering; the error's text says which of the two is
-	// unknown. Another error: no catalog is known yet.
+	// Plan returns the plan of that offering. It never waits for Cloud Foundry when a catalog is known, however old.
+	// ErrUnknownPlan (errors.Is) when the catalog is known and has no such plan in such an offering; the error's text
+	// says which of the two is unknown. Another error: no catalog is known yet.
 	Plan(ctx context.Context, client, serviceID, planID string) (Plan, error)
 	// PlanOf returns the plan that has this GUID in Cloud Foundry, under the terms of Plan.
 	PlanOf(ctx context.Context, client, planGUID string) (Plan, error)
 	// Ready reports whether Plan can answer for the client at once, from memory.
 	Ready(client string) bool
-	// CheckParameters returns nil when the plan publishes no schema for this use, or the
-	// parameters satisfy it; else an error made for users that names the JSON pointer and
-	// the rule, never a value. It answers from what is known, never waits for Cloud
-	// Foundry, and is bounded in time and memory whatever schema and parameters are like.
+	// CheckParameters returns nil when the plan publishes no schema for this use, or the parameters satisfy it; else an
+	// error made for users that names the JSON pointer and the rule, never a value. It answers from what is known,
+	// never waits for Cloud Foundry, and is bounded in time and memory whatever schema and parameters are like.
 	CheckParameters(ctx context.Context, q ParametersQuery) error
-	// Refresh reads the client's marketplace from Cloud Foundry and returns when the
-	// catalog is the new one, or why the old one stays.
+	// Refresh reads the client's marketplace from Cloud Foundry and returns when the catalog is the new one, or why the
+	// old one stays.
 	Refresh(ctx context.Context, client string) error
 }
 
@@ -351,33 +330,29 @@ var ErrNoCatalog = errors.New("no catalog is known yet")
 // ParametersQuery are parameters on their way to a plan.
 type ParametersQuery struct {
 	Client, ServiceID, PlanID string
-	// Kind and Verb choose the schema: an instance's create or update, or a
-	// binding's create.
+	// Kind and Verb choose the schema: an instance's create or update, or a binding's create.
 	Kind lifecycle.Kind
 	Verb lifecycle.Verb
-	// Parameters as they came; empty counts as {} for a create and a bind. An
-	// update without parameters is not asked about.
+	// Parameters as they came; empty counts as {} for a create and a bind. An update without parameters is not asked
+	// about.
 	Parameters json.RawMessage
 }
 
-// ErrStopping is what Start returns when its process is stopping: whoever opens the
-// store next goes on with the operation.
+// ErrStopping is what Start returns when its process is stopping: whoever opens the store next goes on with the
+// operation.
 var ErrStopping = errors.New("the process is stopping")
 
-// Workflow drives operations: it calls Broker.Advance again and again until the
-// step says done.
+// Workflow drives operations: it calls Broker.Advance again and again until the step says done.
 type Workflow interface {
-	// Start begins to drive an operation, once the first delay is over. "Already
-	// started" is success. An error means that it may not have started; the
-	// operation is stored, so the janitor will find it.
+	// Start begins to drive an operation, once the first delay is over. "Already started" is success. An error means
+	// that it may not have started; the operation is stored, so the janitor will find it.
 	Start(ctx context.Context, start Start) error
 }
 
 // Stopper is a Workflow in which waiting costs something.
 type Stopper interface {
-	// Stop ends what Start began for an operation that has ended meanwhile. It is only
-	// asked to, and an error changes nothing: a workflow that goes on finds the
-	// operation ended.
+	// Stop ends what Start began for an operation that has ended meanwhile. It is only asked to, and an error changes
+	// nothing: a workflow that goes on finds the operation ended.
 	Stop(ctx context.Context, start Start) error
 }
 
@@ -393,8 +368,8 @@ type Start struct {
 
 // Advancer does one step of one operation. Broker implements it; workflows call it.
 type Advancer interface {
-	// Advance does one tick of the operation. An error means that nothing is known
-	// to have changed and that the caller tries again after a pause.
+	// Advance does one tick of the operation. An error means that nothing is known to have changed and that the caller
+	// tries again after a pause.
 	Advance(ctx context.Context, key Key, operation string) (Step, error)
 }
 
@@ -409,9 +384,8 @@ type Step struct {
 // offeringKey is the key of a context's value.
 type offeringKey struct{}
 
-// WithOffering says which offering's space a look-up is about: where it finds nothing,
-// a backend whose login does not see every space of the org has to see that one before
-// the absence counts. An empty name says nothing.
+// WithOffering says which offering's space a look-up is about: where it finds nothing, a backend whose login does not
+// see every space of the org has to see that one before the absence counts. An empty name says nothing.
 func WithOffering(ctx context.Context, offering string) context.Context {
 	if offering == "" {
 		return ctx

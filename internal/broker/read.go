@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 
@@ -12,14 +11,13 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// FetchInstance answers GET /v2/service_instances/:instance_id (OSB "Fetching a
-// Service Instance"), from the record. The parameters come from the backing broker and
-// are left out where it does not tell them. One call tells them, and that the instance
-// is not there any more; a second one confirms that.
+// FetchInstance answers GET /v2/service_instances/:instance_id (OSB "Fetching a Service Instance"), from the record.
+// The parameters come from the backing broker and are left out where it does not tell them. One call tells them, and
+// that the instance is not there any more; a second one confirms that.
 //
 // Errors are *Error: CodeNotFound, CodeConcurrency, CodeUnavailable.
 func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBody, error) {
-	rec, err := b.read(ctx, Key{Client: q.Client, InstanceID: q.InstanceID})
+	rec, err := b.records.read(ctx, Key{Client: q.Client, InstanceID: q.InstanceID})
 	if err != nil {
 		return InstanceBody{}, err
 	}
@@ -27,7 +25,7 @@ func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBod
 		return InstanceBody{}, err
 	}
 	a := rec.Attributes
-	plan, err := b.Catalog.Plan(ctx, q.Client, a.ServiceID, a.PlanID)
+	plan, err := b.catalog.Plan(ctx, q.Client, a.ServiceID, a.PlanID)
 	if err == nil && !plan.InstancesRetrievable {
 		return InstanceBody{}, refuse(CodeNotFound, "Service instances of this offering cannot be fetched.")
 	}
@@ -44,8 +42,8 @@ func (b *Broker) FetchInstance(ctx context.Context, q FetchRequest) (InstanceBod
 	}, nil
 }
 
-// readable refuses what is not there, or is being changed. What was never made has no
-// GUID, also when deleting it failed.
+// readable refuses what is not there, or is being changed. What was never made has no GUID, also when deleting it
+// failed.
 func readable(rec Record) error {
 	switch l := rec.Lifecycle; {
 	case l.State == lifecycle.Updating, l.State == lifecycle.Deleting:
@@ -57,35 +55,32 @@ func readable(rec Record) error {
 	}
 }
 
-// FetchBinding answers GET …/service_bindings/:binding_id (OSB "Fetching a Service
-// Binding").
+// FetchBinding answers GET …/service_bindings/:binding_id (OSB "Fetching a Service Binding").
 //
-// The credentials are the binding; the parameters are left out where the backing
-// broker does not tell them.
+// The credentials are the binding; the parameters are left out where the backing broker does not tell them.
 //
-// Errors are *Error: CodeNotFound, CodeBackend (the credentials are none that a platform
-// can use), CodeUnavailable.
+// Errors are *Error: CodeNotFound, CodeBackend (the credentials are none that a platform can use), CodeUnavailable.
 func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody, error) {
 	key := Key(q)
-	rec, err := b.read(ctx, key)
+	rec, err := b.records.read(ctx, key)
 	if err != nil {
 		return BindingBody{}, err
 	}
-	instance, err := b.read(ctx, key.Instance())
+	instance, err := b.records.read(ctx, key.Instance())
 	if err != nil {
 		return BindingBody{}, err
 	}
 	if !fetchable(rec, instance) {
 		return BindingBody{}, refuse(CodeNotFound, "There is no such service binding, or it is not ready. Check the ids, or wait until its operation has ended.")
 	}
-	plan, err := b.Catalog.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
+	plan, err := b.catalog.Plan(ctx, q.Client, instance.Attributes.ServiceID, instance.Attributes.PlanID)
 	if err == nil && !plan.BindingsRetrievable {
 		return BindingBody{}, refuse(CodeNotFound, "Service bindings of this offering cannot be fetched.")
 	}
 	if err := BeginWaiting(ctx); err != nil {
 		return BindingBody{}, err
 	}
-	details, err := b.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
+	details, err := b.holder.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
 	if err != nil {
 		return BindingBody{}, fetchError(err)
 	}
@@ -97,8 +92,7 @@ func fetchable(binding, instance Record) bool {
 	return lifecycle.EffectiveState(binding.Lifecycle, view(instance)) == lifecycle.Ready
 }
 
-// fetchError: a key that vanished is not found, one that cannot be read now is for
-// the platform to try again.
+// fetchError: a key that vanished is not found, one that cannot be read now is for the platform to try again.
 func fetchError(err error) error {
 	switch {
 	case elsewhere(err):
@@ -119,8 +113,8 @@ func cannotReach(err error) error {
 	}
 }
 
-// instanceParameters are nil where the backing broker does not tell them. An instance
-// that Cloud Foundry says is not there, twice, is not found, as its bindings are not.
+// instanceParameters are nil where the backing broker does not tell them. An instance that Cloud Foundry says is not
+// there, twice, is not found, as its bindings are not.
 func (b *Broker) instanceParameters(ctx context.Context, rec Record) (json.RawMessage, error) {
 	parameters, err := b.parametersOf(ctx, rec, Backend.InstanceParameters)
 	switch {
@@ -133,46 +127,45 @@ func (b *Broker) instanceParameters(ctx context.Context, rec Record) (json.RawMe
 	}
 }
 
-// vanished asks once more for an instance that was answered with "no such resource".
-// Not to know is not to know of an absence.
+// vanished asks once more for an instance that was answered with "no such resource". Not to know is not to know of an
+// absence.
 func (b *Broker) vanished(ctx context.Context, rec Record) bool {
-	backend, err := b.backend(rec.Key.Client)
+	backend, err := b.backends.of(rec.Key.Client)
 	if err != nil {
 		return false
 	}
 	look, err := backend.FindInstance(WithOffering(ctx, rec.Attributes.OfferingName), rec.Lifecycle.CFGUID)
-	return err == nil && len(look.Rows) == 0 && b.inPlace(ctx, rec) == nil
+	return err == nil && len(look.Rows) == 0 && b.backends.inPlace(ctx, rec) == nil
 }
 
-// parametersOf asks the backing broker. That it does not tell them is said in the log,
-// but not why: its words may quote what was sent.
+// parametersOf asks the backing broker. That it does not tell them is said in the log, but not why: its words may quote
+// what was sent.
 func (b *Broker) parametersOf(ctx context.Context, rec Record, ask func(Backend, context.Context, string) (json.RawMessage, error)) (json.RawMessage, error) {
-	backend, err := b.backend(rec.Key.Client)
+	backend, err := b.backends.of(rec.Key.Client)
 	if err != nil {
 		return nil, err
 	}
 	parameters, err := ask(backend, ctx, rec.Lifecycle.CFGUID)
 	if err != nil && !errors.Is(err, ErrNotRetrievable) && ctx.Err() == nil {
-		b.Logger.LogAttrs(ctx, slog.LevelInfo, "the parameters are not told, and left out", keyAttrs(rec.Key)...)
+		b.logger.LogAttrs(ctx, slog.LevelInfo, "the parameters are not told, and left out", keyAttrs(rec.Key)...)
 	}
 	return parameters, err
 }
 
-// LastOperation answers GET …/last_operation of an instance or a binding (OSB
-// "Polling Last Operation"), from the record alone. An operation that the record
-// does not know counts as none.
+// LastOperation answers GET …/last_operation of an instance or a binding (OSB "Polling Last Operation"), from the
+// record alone. An operation that the record does not know counts as none.
 //
-// Errors are *Error: CodeNotFound, CodeGone (the operation's name says that it was a
-// delete, and nothing is remembered of it), CodeUnavailable.
+// Errors are *Error: CodeNotFound, CodeGone (the operation's name says that it was a delete, and nothing is remembered
+// of it), CodeUnavailable.
 func (b *Broker) LastOperation(ctx context.Context, q PollRequest) (Poll, error) {
 	key := Key{Client: q.Client, InstanceID: q.InstanceID, BindingID: q.BindingID}
-	rec, err := b.read(ctx, key)
+	rec, err := b.records.read(ctx, key)
 	if err != nil {
 		return Poll{}, err
 	}
 	var instance lifecycle.InstanceView
 	if q.BindingID != "" {
-		if instance, err = b.instanceView(ctx, key); err != nil {
+		if instance, err = b.records.instanceView(ctx, key); err != nil {
 			return Poll{}, err
 		}
 	}
@@ -187,8 +180,8 @@ func (b *Broker) poll(rec Record, p lifecycle.Progress, instance lifecycle.Insta
 	switch {
 	case p.Running:
 		return Poll{
-			State: osb.InProgress, RetryAfter: b.retryAfter(rec),
-			Description: lifecycle.Waiting(rec.Lifecycle, instance, b.Now(), b.Pace),
+			State: osb.InProgress, RetryAfter: b.clock.retryAfter(rec),
+			Description: lifecycle.Waiting(rec.Lifecycle, instance, b.clock.now(), b.clock.pace),
 		}
 	case p.Result.Succeeded:
 		return Poll{State: osb.Succeeded, DeleteDone: p.Result.Verb == lifecycle.Delete}
@@ -197,8 +190,8 @@ func (b *Broker) poll(rec Record, p lifecycle.Progress, instance lifecycle.Insta
 	}
 }
 
-// failedPoll says of a failed update whether the instance works and whether the
-// same update may be tried again; both only where they are false (osb-choices E4).
+// failedPoll says of a failed update whether the instance works and whether the same update may be tried again; both
+// only where they are false (osb-choices E4).
 func failedPoll(rec Record, f lifecycle.Finished) Poll {
 	p := Poll{State: osb.Failed, Description: f.Description}
 	if rec.Key.BindingID != "" || f.Verb != lifecycle.Update {
@@ -223,54 +216,4 @@ func forgotten(q PollRequest) error {
 		return refuse(CodeNotFound, "There is no such service binding. Check the ids.")
 	}
 	return refuse(CodeNotFound, "There is no such service instance. Check its id.")
-}
-
-// instanceView reads what a binding must know of its instance.
-func (b *Broker) instanceView(ctx context.Context, binding Key) (lifecycle.InstanceView, error) {
-	rec, err := b.read(ctx, binding.Instance())
-	return view(rec), err
-}
-
-func view(instance Record) lifecycle.InstanceView {
-	l := instance.Lifecycle
-	return lifecycle.InstanceView{State: l.State, CreateOp: l.CreateOp.ID, CFGUID: l.CFGUID, Offering: instance.Attributes.OfferingName}
-}
-
-// elsewhereError says that the client is pointed at another Cloud Foundry or org than the
-// one that a record's rows are in: nothing follows from what is absent there.
-type elsewhereError struct{ was, is Place }
-
-// Error tells the operator both places, and what to do.
-func (e *elsewhereError) Error() string {
-	return fmt.Sprintf("it was made in the org %s of %s, and the configuration names the org %s of %s: "+
-		"correct cloud_foundry.api and org, or name the former address of the same Cloud Foundry in cloud_foundry.former_apis",
-		e.was.OrgGUID, e.was.API, e.is.OrgGUID, e.is.API)
-}
-
-// UserText implements UserTexter.
-func (*elsewhereError) UserText() string { return lifecycle.Elsewhere }
-
-// inPlace returns nil when the client points at the Cloud Foundry and the org that the
-// record was made in, an *elsewhereError when at another one, and any other error when
-// that cannot be known now.
-func (b *Broker) inPlace(ctx context.Context, rec Record) error {
-	was := rec.Lifecycle.Place
-	if was == (Place{}) {
-		return nil
-	}
-	backend, err := b.backend(rec.Key.Client)
-	if err != nil {
-		return err
-	}
-	is, err := backend.Place(ctx) // which also lets the org be known, by which Same compares
-	if err != nil || backend.Same(was) {
-		return err
-	}
-	return &elsewhereError{was: was, is: is}
-}
-
-// elsewhere reports whether the error is, or wraps, an *elsewhereError.
-func elsewhere(err error) bool {
-	_, is := errors.AsType[*elsewhereError](err)
-	return is
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -16,8 +17,8 @@ type Record struct {
 	Key Key `json:"key"`
 	// Revision rises by one at every write; 0 is a record that was never stored.
 	Revision int64 `json:"revision"`
-	// Token is made anew for every write, so that a write repeated below us (its
-	// answer was lost) recognises itself in what is stored.
+	// Token is made anew for every write, so that a write repeated below us (its answer was lost) recognises itself in
+	// what is stored.
 	Token     string           `json:"token,omitempty"`
 	Lifecycle lifecycle.Record `json:"lifecycle"`
 	// Attributes are those now in force; Target those that a running update leads to.
@@ -25,12 +26,10 @@ type Record struct {
 	Target     *Attributes `json:"target,omitempty"`
 	// Salt keys the digests of this record.
 	Salt []byte `json:"salt,omitempty"`
-	// Parameters of the running create, update or bind, letter for letter as they
-	// came, until Cloud Foundry accepted them. A store must not leave them
-	// recoverable once a write dropped them.
+	// Parameters of the running create, update or bind, letter for letter as they came, until Cloud Foundry accepted
+	// them. A store must not leave them recoverable once a write dropped them.
 	Parameters json.RawMessage `json:"parameters,omitempty"`
-	// Inherited says whether a binding has its parameters from its predecessor; they
-	// themselves are not kept.
+	// Inherited says whether a binding has its parameters from its predecessor; they themselves are not kept.
 	Inherited Inheritance     `json:"inherited,omitempty"`
 	Context   json.RawMessage `json:"context,omitempty"`
 	// OriginatingIdentity is the header of the last accepted operation, as it came.
@@ -42,8 +41,8 @@ type Record struct {
 	Metadata *osb.InstanceMetadata `json:"metadata,omitempty"`
 }
 
-// Inheritance is what a binding took over from its predecessor. It is empty for one
-// without a predecessor, and for successors of before this was recorded.
+// Inheritance is what a binding took over from its predecessor. It is empty for one without a predecessor, and for
+// successors of before this was recorded.
 type Inheritance string
 
 // What a successor can have taken over.
@@ -56,14 +55,14 @@ const (
 type Attributes struct {
 	ServiceID string `json:"service_id,omitempty"`
 	PlanID    string `json:"plan_id,omitempty"`
-	// OfferingName is the name of the space; PlanGUID the plan's last known GUID in
-	// Cloud Foundry, for when the plan has left the catalog.
+	// OfferingName is the name of the space; PlanGUID the plan's last known GUID in Cloud Foundry, for when the plan
+	// has left the catalog.
 	OfferingName string `json:"offering_name,omitempty"`
 	PlanGUID     string `json:"plan_guid,omitempty"`
 	// Parameters is the salted digest of the canonical parameters, empty for none.
 	Parameters string `json:"parameters,omitempty"`
-	// Owner is the salted digest of organization and space (for kubernetes: of the
-	// namespace), or for a binding of app, route and predecessor.
+	// Owner is the salted digest of organization and space (for kubernetes: of the namespace), or for a binding of app,
+	// route and predecessor.
 	Owner              string `json:"owner,omitempty"`
 	MaintenanceVersion string `json:"maintenance_version,omitempty"`
 	PredecessorID      string `json:"predecessor_id,omitempty"`
@@ -75,8 +74,7 @@ func (r Record) Expired(now time.Time) bool {
 	return !at.IsZero() && !now.Before(at)
 }
 
-// Due is when the operation of the record counts as overdue; zero when none runs.
-// Stores keep it in their sparse index.
+// Due is when the operation of the record counts as overdue; zero when none runs. Stores keep it in their sparse index.
 func (r Record) Due() time.Time {
 	if !r.Lifecycle.State.Busy() {
 		return time.Time{}
@@ -84,8 +82,8 @@ func (r Record) Due() time.Time {
 	return r.Lifecycle.Operation.Due
 }
 
-// Key names a record. IDs are opaque bytes chosen by platforms (any UTF-8 or not,
-// '#' and '/' included) and are compared byte for byte.
+// Key names a record. IDs are opaque bytes chosen by platforms (any UTF-8 or not, '#' and '/' included) and are
+// compared byte for byte.
 type Key struct {
 	// Client is the configured client's name, [a-z0-9-]{1,40}.
 	Client     string
@@ -105,9 +103,8 @@ func (k Key) Kind() lifecycle.Kind {
 	return lifecycle.Binding
 }
 
-// sketch is what a request says of itself before any salt is known: the parts that
-// "same" compares, in canonical form.
-type sketch struct {
+// asked is what a request asks for, before any salt is known: the parts that "same" compares, in canonical form.
+type asked struct {
 	serviceID, planID string
 	// parameters in canonical form; nil for absent, null and {}.
 	parameters []byte
@@ -116,19 +113,18 @@ type sketch struct {
 	predecessorID string
 }
 
-// attributes turns the sketch into what a record with this salt keeps of it.
-func (s sketch) attributes(salt []byte) Attributes {
-	a := Attributes{ServiceID: s.serviceID, PlanID: s.planID, PredecessorID: s.predecessorID}
-	a.Parameters = digest(salt, s.parameters)
-	a.Owner = digest(salt, s.owner)
+// attributes is what a record with this salt keeps of it.
+func (q asked) attributes(salt []byte) Attributes {
+	a := Attributes{ServiceID: q.serviceID, PlanID: q.planID, PredecessorID: q.predecessorID}
+	a.Parameters = digest(salt, q.parameters)
+	a.Owner = digest(salt, q.owner)
 	return a
 }
 
-// same compares with the attributes in force. Names, annotations, identities and
-// maintenance_info never count.
-func (s sketch) same(r Record) bool {
-	a, b := s.attributes(r.Salt), r.Attributes
-	if s.predecessorID != "" && r.Key.BindingID != "" { // a rotation may leave them out
+// same compares with the attributes in force. Names, annotations, identities and maintenance_info never count.
+func (q asked) same(r Record) bool {
+	a, b := q.attributes(r.Salt), r.Attributes
+	if q.predecessorID != "" && r.Key.BindingID != "" { // a rotation may leave them out
 		a.ServiceID, a.PlanID = or(a.ServiceID, b.ServiceID), or(a.PlanID, b.PlanID)
 	}
 	return a.ServiceID == b.ServiceID && a.PlanID == b.PlanID && a.Parameters == b.Parameters &&
@@ -142,8 +138,7 @@ func digest(salt, canonical []byte) string {
 	return canon.Digest(salt, canonical)
 }
 
-// canonicalParameters returns the canonical form, or a refusal that names what is
-// wrong without showing any value.
+// canonicalParameters returns the canonical form, or a refusal that names what is wrong without showing any value.
 func canonicalParameters(raw json.RawMessage) ([]byte, error) {
 	canonical, err := canon.Parameters(raw)
 	if errors.Is(err, canon.ErrNotObject) {
@@ -155,8 +150,8 @@ func canonicalParameters(raw json.RawMessage) ([]byte, error) {
 	return canonical, nil
 }
 
-// owner is the canonical form of whom an instance is made for. A Kubernetes
-// cluster id may change over time, so its namespace stands for it.
+// owner is the canonical form of whom an instance is made for. A Kubernetes cluster id may change over time, so its
+// namespace stands for it.
 func owner(q osb.ProvisionRequest) []byte {
 	var c struct{ Platform, Namespace string }
 	if json.Unmarshal(q.Context, &c) == nil && strings.EqualFold(c.Platform, "kubernetes") {
@@ -184,4 +179,81 @@ func purpose(q osb.BindRequest) []byte {
 func words(list ...string) []byte {
 	out, _ := json.Marshal(list) // strings always encode
 	return out
+}
+
+// records reads and writes the store for requests and drivers.
+type records struct {
+	store  Store
+	random random
+}
+
+// read returns the record, or an empty one for an id that has none. Its errors answer a request.
+func (r records) read(ctx context.Context, key Key) (Record, error) {
+	rec, err := r.store.Get(ctx, key)
+	if errors.Is(err, ErrNotFound) {
+		return absent(key), nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return Record{}, late(err) // the store may well be there
+	}
+	if err != nil {
+		return Record{}, unavailable(err)
+	}
+	return rec, nil
+}
+
+func absent(key Key) Record {
+	return Record{Key: key, Lifecycle: lifecycle.Record{Kind: key.Kind()}}
+}
+
+// instanceView reads what a binding must know of its instance.
+func (r records) instanceView(ctx context.Context, binding Key) (lifecycle.InstanceView, error) {
+	rec, err := r.read(ctx, binding.Instance())
+	return view(rec), err
+}
+
+func view(instance Record) lifecycle.InstanceView {
+	l := instance.Lifecycle
+	return lifecycle.InstanceView{State: l.State, CreateOp: l.CreateOp.ID, CFGUID: l.CFGUID, Offering: instance.Attributes.OfferingName}
+}
+
+// put writes the record under a new token, on condition of the revision, and reports whether that was won; else it
+// returns what is stored now. A write that was repeated below us, or whose answer was lost, recognises its token in
+// what is stored.
+func (r records) put(ctx context.Context, next Record, revision int64) (Record, bool, error) {
+	stored, won, _, err := r.write(ctx, next, revision)
+	return stored, won, err
+}
+
+// write is put that also says whether the answer to the write was lost: the record that it then returns was read
+// afterwards.
+func (r records) write(ctx context.Context, next Record, revision int64) (_ Record, won, lost bool, _ error) {
+	token, err := r.random.token()
+	if err != nil {
+		return Record{}, false, false, err
+	}
+	next.Token = token
+	stored, err := r.store.Put(ctx, next, revision)
+	switch {
+	case err == nil:
+		return stored, true, false, nil
+	case errors.Is(err, ErrConflict):
+		if stored.Revision == 0 {
+			stored = absent(next.Key)
+		}
+		return stored, stored.Token == token, false, nil
+	case errors.Is(err, ErrTooLarge):
+		return Record{}, false, false, err
+	}
+	stored, won, err = r.verify(ctx, next, revision, err)
+	return stored, won, true, err
+}
+
+// verify looks whether a write happened whose answer was lost. While the revision has not moved, it may still happen.
+func (r records) verify(ctx context.Context, next Record, revision int64, cause error) (Record, bool, error) {
+	stored, err := r.store.Get(ctx, next.Key)
+	if err != nil || stored.Revision <= revision {
+		return Record{}, false, cause
+	}
+	return stored, stored.Token == next.Token, nil
 }

@@ -86,7 +86,7 @@ func TestAPlanThatWasRefused(t *testing.T) {
 				}
 				return test.refreshs
 			}
-			r.Broker.Catalog = catalog
+			r.Catalog.Catalog = catalog
 			op := test.request(r)
 			r.drive(op)
 			r.wants(op, test.want)

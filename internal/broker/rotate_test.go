@@ -89,7 +89,7 @@ func rotatedAgain(r *rig) {
 }
 
 func rotatedWithout(r *rig) {
-	r.Broker.Backends[brokertest.Client] = mute{Backend: r.Cloud, err: broker.ErrNotRetrievable}
+	r.Backend.Backend = mute{Backend: r.Cloud, err: broker.ErrNotRetrievable}
 	r.binds("b", successor("b", "", ""))
 	r.binds("b2", successor("b2", "b", ""))
 	r.binds("b3", successor("b3", "b2", ""))
@@ -156,7 +156,7 @@ func rotationHeld(r *rig) {
 	r.binds("b", successor("b", "", readonly))
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	asked := 0
-	r.Broker.Backends[brokertest.Client] = mute{Backend: r.Broker.Backends[brokertest.Client], asked: &asked}
+	r.Backend.Backend = mute{Backend: r.Backend.Backend, asked: &asked}
 	held := r.Reach(r.heldRotation(), "Sleep")
 	for range 5 {
 		r.Choose(held, brokertest.Proceed)
@@ -219,7 +219,7 @@ func TestARotationThatCannotReadTheParameters(t *testing.T) {
 			r.binds("b", successor("b", "", readonly))
 			r.binds("b2", successor("b2", "b", ""))
 			test.cloud.Backend = r.Cloud
-			r.Broker.Backends[brokertest.Client] = test.cloud
+			r.Backend.Backend = test.cloud
 			before := r.dump()
 			for _, predecessor := range []string{"b", "b2"} {
 				_, err := successor("next", predecessor, "").send(r)

@@ -364,9 +364,9 @@ func (b refuser) CreateInstance(ctx context.Context, c broker.InstanceCall) (bro
 func refusedWaits(r *rig) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
-	backend := r.Broker.Backends[brokertest.Client]
+	backend := r.Backend.Backend
 	next := true
-	r.Broker.Backends[brokertest.Client] = refuser{Backend: backend, next: &next}
+	r.Backend.Backend = refuser{Backend: backend, next: &next}
 	r.step(op)
 	r.step(op)
 	r.wants(op, osb.InProgress)

@@ -9,33 +9,33 @@ import (
 )
 
 // send makes the call whose intent was just stored in rec, and notes its answer.
-func (b *Broker) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect) (Step, error) {
-	left := b.remaining(t.Now)
+func (dr *driver) send(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect) (Step, error) {
+	left := dr.clock.remaining(t.Now)
 	if left <= 0 {
 		return Step{Wait: t.Wait}, nil // too late to send: the open call expires unsent
 	}
 	callCtx, cancel := context.WithTimeout(ctx, left)
-	answer, err := b.call(callCtx, rec, e)
+	answer, err := dr.call(callCtx, rec, e)
 	cancel()
-	b.logCall(ctx, rec, e, answer, err)
-	t.Wait = b.afterCall(rec, t.Wait, answer)
-	wait, err := b.note(ctx, rec, t, e, answer)
+	dr.logCall(ctx, rec, e, answer, err)
+	t.Wait = dr.afterCall(rec, t.Wait, answer)
+	wait, err := dr.note(ctx, rec, t, e, answer)
 	return Step{Wait: wait}, err
 }
 
-// afterCall: a limiter is obeyed. A name that is taken, perhaps by what no look-up shows,
-// is asked for again at the usual pace.
-func (b *Broker) afterCall(rec Record, wait time.Duration, a Answer) time.Duration {
+// afterCall: a limiter is obeyed. A name that is taken, perhaps by what no look-up shows, is asked for again at the
+// usual pace.
+func (dr *driver) afterCall(rec Record, wait time.Duration, a Answer) time.Duration {
 	switch a.Reply {
 	case lifecycle.ReplyBusy, lifecycle.ReplyUnknown:
-		return b.stayAway(rec, wait, a.RetryAfter)
+		return dr.clock.stayAway(rec, wait, a.RetryAfter)
 	default:
-		return b.bounded(rec, max(wait, a.RetryAfter))
+		return dr.clock.bounded(rec, max(wait, a.RetryAfter))
 	}
 }
 
-func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answer, error) {
-	backend, err := b.backend(rec.Key.Client)
+func (dr *driver) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answer, error) {
+	backend, err := dr.backends.of(rec.Key.Client)
 	if err != nil {
 		return Answer{Reply: lifecycle.ReplyBusy}, err
 	}
@@ -44,33 +44,33 @@ func (b *Broker) call(ctx context.Context, rec Record, e lifecycle.Effect) (Answ
 	case e.Do == lifecycle.SendCreate && isKey:
 		return backend.CreateKey(ctx, keyCall(rec))
 	case e.Do == lifecycle.SendCreate:
-		c := b.instanceCall(ctx, rec, rec.Attributes)
+		c := dr.instanceCall(ctx, rec, rec.Attributes)
 		answer, err := backend.CreateInstance(ctx, c)
-		return b.reread(ctx, rec, rec.Attributes, c.PlanGUID, answer), err
+		return dr.reread(ctx, rec, rec.Attributes, c.PlanGUID, answer), err
 	case e.Do == lifecycle.SendUpdate:
-		c := b.patchCall(ctx, rec)
+		c := dr.patchCall(ctx, rec)
 		answer, err := backend.UpdateInstance(ctx, e.GUID, c)
-		return b.reread(ctx, rec, aimed(rec), c.PlanGUID, answer), err
+		return dr.reread(ctx, rec, aimed(rec), c.PlanGUID, answer), err
 	case isKey:
 		return backend.DeleteKey(ctx, e.GUID)
 	default:
-		b.nameForeignKeys(ctx, backend, rec, e.GUID)
+		dr.nameForeignKeys(ctx, backend, rec, e.GUID)
 		return backend.DeleteInstance(ctx, e.GUID)
 	}
 }
 
-// reread turns a refusal of a plan's GUID into "try again" when the marketplace, read
-// again, has another one: a backing broker that is registered again gets new GUIDs. The
-// same one is tried once more: the plan may have been hidden for a moment.
-func (b *Broker) reread(ctx context.Context, rec Record, a Attributes, used string, answer Answer) Answer {
+// reread turns a refusal of a plan's GUID into "try again" when the marketplace, read again, has another one: a backing
+// broker that is registered again gets new GUIDs. The same one is tried once more: the plan may have been hidden for a
+// moment.
+func (dr *driver) reread(ctx context.Context, rec Record, a Attributes, used string, answer Answer) Answer {
 	if !answer.StalePlan {
 		return answer
 	}
-	if err := b.Catalog.Refresh(ctx, rec.Key.Client); err != nil {
+	if err := dr.catalog.Refresh(ctx, rec.Key.Client); err != nil {
 		answer.Reply, answer.StalePlan = lifecycle.ReplyBusy, false // it is not known
 		return answer
 	}
-	plan, err := b.Catalog.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
+	plan, err := dr.catalog.Plan(ctx, rec.Key.Client, a.ServiceID, a.PlanID)
 	moved := used != "" && plan.PlanGUID != used // a PATCH that keeps the plan names none
 	if err == nil && (moved || !rec.Lifecycle.Operation.MarketplaceReread) {
 		answer.Reply = lifecycle.ReplyBusy
@@ -86,14 +86,14 @@ func aimed(rec Record) Attributes {
 	return rec.Attributes
 }
 
-// nameForeignKeys logs the keys of others that Cloud Foundry removes together with
-// the instance (osb-choices, Decided 8). Not knowing them stops nothing.
-func (b *Broker) nameForeignKeys(ctx context.Context, backend Backend, rec Record, guid string) {
+// nameForeignKeys logs the keys of others that Cloud Foundry removes together with the instance (osb-choices, Decided
+// 8). Not knowing them stops nothing.
+func (dr *driver) nameForeignKeys(ctx context.Context, backend Backend, rec Record, guid string) {
 	names, err := backend.ForeignKeys(ctx, guid)
 	if err != nil || len(names) == 0 {
 		return
 	}
-	b.Logger.LogAttrs(ctx, slog.LevelInfo, "keys of others are removed with the service instance", keyAttrs(rec.Key,
+	dr.logger.LogAttrs(ctx, slog.LevelInfo, "keys of others are removed with the service instance", keyAttrs(rec.Key,
 		slog.Any("keys", names))...)
 }
 
@@ -109,18 +109,18 @@ func marks(rec Record) Marks {
 	return Marks{Client: rec.Key.Client, Operation: op.ID, Seq: op.Seq}
 }
 
-func (b *Broker) instanceCall(ctx context.Context, rec Record, a Attributes) InstanceCall {
+func (dr *driver) instanceCall(ctx context.Context, rec Record, a Attributes) InstanceCall {
 	return InstanceCall{
-		Name: rec.Key.InstanceID, Offering: a.OfferingName, PlanGUID: b.planGUID(ctx, rec.Key.Client, a),
+		Name: rec.Key.InstanceID, Offering: a.OfferingName, PlanGUID: dr.planGUID(ctx, rec.Key.Client, a),
 		Parameters: rec.Parameters, Marks: marks(rec),
 	}
 }
 
-// patchCall names only what the update changes: a maintenance version goes with the
-// same plan only, a new plan brings its own.
-func (b *Broker) patchCall(ctx context.Context, rec Record) InstanceCall {
+// patchCall names only what the update changes: a maintenance version goes with the same plan only, a new plan brings
+// its own.
+func (dr *driver) patchCall(ctx context.Context, rec Record) InstanceCall {
 	target := aimed(rec)
-	c := b.instanceCall(ctx, rec, target)
+	c := dr.instanceCall(ctx, rec, target)
 	if target.PlanID == rec.Attributes.PlanID {
 		c.PlanGUID = ""
 		if target.MaintenanceVersion != rec.Attributes.MaintenanceVersion {
@@ -130,33 +130,32 @@ func (b *Broker) patchCall(ctx context.Context, rec Record) InstanceCall {
 	return c
 }
 
-// planGUID asks the catalog, since a backing broker that is registered again gets
-// new GUIDs for its plans, and falls back to the last one known.
-func (b *Broker) planGUID(ctx context.Context, client string, a Attributes) string {
-	plan, err := b.Catalog.Plan(ctx, client, a.ServiceID, a.PlanID)
+// planGUID asks the catalog, since a backing broker that is registered again gets new GUIDs for its plans, and falls
+// back to the last one known.
+func (dr *driver) planGUID(ctx context.Context, client string, a Attributes) string {
+	plan, err := dr.catalog.Plan(ctx, client, a.ServiceID, a.PlanID)
 	if err != nil {
 		return a.PlanGUID
 	}
 	return plan.PlanGUID
 }
 
-// note writes what the answer settled. When the record has moved meanwhile, only
-// the own open call is removed, as often as it takes; it does not stop with the
-// caller's context, since a delete would otherwise have to wait the call out. It returns
-// how long the driver stays away.
-func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect, answer Answer) (time.Duration, error) {
+// note writes what the answer settled. When the record has moved meanwhile, only the own open call is removed, as often
+// as it takes; it does not stop with the caller's context, since a delete would otherwise have to wait the call out. It
+// returns how long the driver stays away.
+func (dr *driver) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifecycle.Effect, answer Answer) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	replied := lifecycle.Replied{
 		Operation: t.Operation, Do: e.Do, CallNumber: e.CallNumber, GUID: e.GUID,
-		SameRevision: true, Answer: answer, Driver: t.Driver, Now: b.Now(), Wait: t.Wait, Pace: t.Pace,
+		SameRevision: true, Answer: answer, Driver: t.Driver, Now: dr.clock.now(), Wait: t.Wait, Pace: t.Pace,
 	}
 	for range attempts {
-		d, err := lifecycle.Next(rec.Lifecycle, replied)
+		d, err := dr.next(rec.Lifecycle, replied)
 		if err != nil || !d.Write {
 			return t.Wait, err
 		}
-		stored, won, err := b.put(ctx, settle(rec, d), rec.Revision)
+		stored, won, err := dr.records.put(ctx, settle(rec, d), rec.Revision)
 		if won || err != nil {
 			return or(d.Wait, t.Wait), err
 		}
@@ -167,41 +166,47 @@ func (b *Broker) note(ctx context.Context, rec Record, t lifecycle.Tick, e lifec
 
 const noteTimeout = 10 * time.Second
 
-// unbindAll turns the bindings of an instance that is being deleted to deleting,
-// each with an operation and a workflow of its own.
-func (b *Broker) unbindAll(ctx context.Context, instance Record, ids []string) {
+// unbindAll turns the bindings of an instance that is being deleted to deleting, each with an operation and a workflow
+// of its own.
+func (dr *driver) unbindAll(ctx context.Context, instance Record, ids []string) {
 	for _, id := range ids {
 		key := instance.Key
 		key.BindingID = id
-		op, err := b.operationID("unbind")
+		op, err := dr.random.operationID("unbind")
 		if err != nil {
 			return
 		}
-		c := b.unbinding(key, op, onBehalf(instance), nil)
-		c.check = b.stillDeleting(ctx, instance)
-		rec, d, err := b.run(ctx, c)
+		c := change[struct{}, struct{}]{
+			parts: dr.parts, key: key, id: op,
+			verb: &unbindOfDelete{unbind: unbind{parts: dr.parts, key: key, call: onBehalf(instance)}, instance: instance},
+		}
+		rec, changed, err := c.run(ctx)
 		if err != nil {
-			b.Logger.LogAttrs(ctx, slog.LevelInfo, "a binding could not be turned to deleting; the next step tries again",
+			dr.logger.LogAttrs(ctx, slog.LevelInfo, "a binding could not be turned to deleting; the next step tries again",
 				keyAttrs(key, slog.String("error", err.Error()))...)
 			continue
 		}
-		if d.Outcome == lifecycle.Accepted {
-			b.begin(ctx, rec, Start{Key: key, Operation: op})
+		if changed.Outcome == lifecycle.Accepted {
+			dr.operations.begin(ctx, rec, Start{Key: key, Operation: op})
 		}
 	}
 }
 
-// stillDeleting refuses when the delete that wants a binding gone has ended. It reads
-// after the binding was read: while the delete runs nothing is bound, so what was
-// read is a binding of before, and the write's condition says that it stayed so.
-func (b *Broker) stillDeleting(ctx context.Context, instance Record) func(Record, lifecycle.Decision) error {
-	return func(Record, lifecycle.Decision) error {
-		now, err := b.read(ctx, instance.Key)
-		if err == nil && !now.Lifecycle.Running(instance.Lifecycle.Operation.ID) {
-			err = refuse(CodeConcurrency, "The delete of the service instance has ended.")
-		}
-		return err
+// unbindOfDelete is the unbind that the delete of an instance begins with.
+type unbindOfDelete struct {
+	unbind
+	instance Record
+}
+
+// allow refuses when the delete that wants the binding gone has ended. It reads after the binding was read: while the
+// delete runs nothing is bound, so what was read is a binding of before, and the write's condition says that it stayed
+// so.
+func (p *unbindOfDelete) allow(ctx context.Context, _ Record, _ lifecycle.Decision, _ struct{}) (struct{}, error) {
+	now, err := p.records.read(ctx, p.instance.Key)
+	if err == nil && !now.Lifecycle.Running(p.instance.Lifecycle.Operation.ID) {
+		err = refuse(CodeConcurrency, "The delete of the service instance has ended.")
 	}
+	return struct{}{}, err
 }
 
 // onBehalf makes the delete of an instance the request of those who asked for it.
@@ -228,12 +233,12 @@ func stepName(do lifecycle.Action) string {
 	}
 }
 
-func (b *Broker) logCall(ctx context.Context, rec Record, e lifecycle.Effect, a Answer, err error) {
+func (dr *driver) logCall(ctx context.Context, rec Record, e lifecycle.Effect, a Answer, err error) {
 	attrs := keyAttrs(rec.Key,
 		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", stepName(e.Do)),
 		slog.String("reply", string(a.Reply)), slog.String("job", a.Job))
 	if err != nil {
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
-	b.Logger.LogAttrs(ctx, slog.LevelInfo, "operation step", attrs...)
+	dr.logger.LogAttrs(ctx, slog.LevelInfo, "operation step", attrs...)
 }

@@ -13,12 +13,18 @@ import (
 // errNoRoom is what the border says to a request that may not wait.
 var errNoRoom = errors.New("no room")
 
+// waiter is a broker.Waiter that asks the function.
+type waiter func() error
+
+// BeginWaiting implements broker.Waiter.
+func (w waiter) BeginWaiting() error { return w() }
+
 // full sends a request while nobody else may wait.
 func full(q request) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for one that waits unasked
 		defer cancel()
-		return q(broker.WithWaiting(ctx, func() error { return errNoRoom }), b)
+		return q(broker.WithWaiter(ctx, waiter(func() error { return errNoRoom })), b)
 	}
 }
 
@@ -101,12 +107,12 @@ func TestABindThatMayWaitIsHeld(t *testing.T) {
 	r.ready()
 	asked := 0
 	began := func(ctx context.Context) context.Context {
-		return broker.WithWaiting(ctx, func() error {
+		return broker.WithWaiter(ctx, waiter(func() error {
 			if asked++; asked == 1 && r.record(bindingKey()).Revision != 0 {
 				t.Error("it is asked after the claim")
 			}
 			return nil
-		})
+		}))
 	}
 	result, err := bindWith(sync)(began(t.Context()), r.Broker)
 	if err != nil || result.Binding == nil || asked == 0 {

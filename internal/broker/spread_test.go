@@ -11,12 +11,12 @@ import (
 func TestSpread(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	b := New(Options{Now: func() time.Time { return now }})
+	c := newClock(Options{Now: func() time.Time { return now }})
 	seen := map[time.Duration]bool{}
 	for _, id := range []string{"create-1", "create-2", "create-3", "create-4"} {
 		rec := Record{Lifecycle: lifecycle.Record{Operation: lifecycle.Operation{ID: id}}}
 		for range 2 {
-			wait := b.spread(time.Minute, rec)
+			wait := c.spread(time.Minute, rec)
 			if wait < time.Minute || wait >= 2*time.Minute || seen[wait] {
 				t.Errorf("%s waits %v, others %v; want each its own, from one to two minutes", id, wait, seen)
 			}
@@ -24,7 +24,7 @@ func TestSpread(t *testing.T) {
 			now = now.Add(time.Second)
 		}
 	}
-	if wait := b.spread(0, Record{}); wait != 0 {
+	if wait := c.spread(0, Record{}); wait != 0 {
 		t.Errorf("no wait became %v", wait)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func TestParametersPassThrough(t *testing.T) {
 	const text = `{ "secret":"hunter2",  "n": 1.0e0, "big":9007199254740993 }`
 	var log bytes.Buffer
 	r := newRig(t, brokertest.ScheduleOptions{})
-	r.Broker.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.Log = &log
 	created, err := putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(text) }).send(r)
 	if err != nil {
 		t.Fatal(err)
@@ -272,31 +271,32 @@ func (down) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer,
 func TestAnOutageIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
-	up := r.Broker.Backends[brokertest.Client]
-	r.Broker.Backends[brokertest.Client] = down{Backend: up}
+	up := r.Backend.Backend
+	r.Backend.Backend = down{Backend: up}
 	op := r.accepted(r.put())
 	for range 20 {
 		r.step(op)
 		r.Advance(5 * time.Minute)
 	}
 	r.wants(op, osb.InProgress)
-	r.Broker.Backends[brokertest.Client] = up
+	r.Backend.Backend = up
 	r.drive(op)
 	r.wants(op, osb.Succeeded)
 }
 
 func TestAClientThatLeftTheConfiguration(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	var backends map[string]broker.Backend
+	r := newRig(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { backends = o.Backends }})
 	op := r.accepted(r.put())
-	backend := r.Broker.Backends[brokertest.Client]
-	delete(r.Broker.Backends, brokertest.Client)
+	backend := backends[brokertest.Client]
+	delete(backends, brokertest.Client)
 	for range 3 {
 		if step := r.step(op); step.Done || step.Wait <= 0 {
 			t.Errorf("step = %+v; want the operation to wait for its client", step)
 		}
 	}
-	r.Broker.Backends[brokertest.Client] = backend
+	backends[brokertest.Client] = backend
 	r.drive(op)
 	r.wants(op, osb.Succeeded)
 	r.left(1)
@@ -312,10 +312,10 @@ func (deaf) Start(context.Context, broker.Start) error { return errors.New("thro
 func TestAWorkflowThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
-	workflow := r.Broker.Workflow
-	r.Broker.Workflow = deaf{}
+	workflow := r.Workflow.Workflow
+	r.Workflow.Workflow = deaf{}
 	op := r.accepted(r.put())
-	r.Broker.Workflow = workflow
+	r.Workflow.Workflow = workflow
 	restart := func(want int) {
 		t.Helper()
 		if round, err := r.Broker.Restart(t.Context(), 1); err != nil || round != (broker.Round{Restarted: want}) {

@@ -10,70 +10,76 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-var _ Advancer = (*Broker)(nil)
-
-// Advance does one tick of the operation: read, look up, decide, write, send
-// (docs/protocol.md section 3). It may run twice, late, or beside another one.
-//
-// Step.Done is true once the operation has ended or is not the current one. An
-// error means that the store, or something of our own, is out of order.
-func (b *Broker) Advance(ctx context.Context, key Key, operation string) (Step, error) {
-	return b.tick(ctx, key, operation, b.Process+"/workflow")
+// driver does the ticks of operations (docs/protocol.md section 3), for workflows and for held requests.
+type driver struct {
+	*parts
+	// process begins the names of all drivers of this process; onlyProcess says that those of others are dead.
+	process     string
+	onlyProcess bool
+	outages     *Throttle
 }
 
 // learnings bounds how many things one tick may ask for.
 const learnings = 8
 
-func (b *Broker) tick(ctx context.Context, key Key, operation, driver string) (Step, error) {
-	rec, err := b.Store.Get(ctx, key)
+// tick does one step of the operation, as Broker.Advance describes it. name tells the drivers of this process apart.
+func (dr *driver) tick(ctx context.Context, key Key, operation, name string) (Step, error) {
+	rec, err := dr.records.store.Get(ctx, key)
 	if errors.Is(err, ErrNotFound) {
 		return Step{Done: true}, nil
 	}
 	if err != nil {
 		return Step{}, err
 	}
-	t := b.newTick(rec, operation, driver)
+	t := dr.newTick(rec, operation, dr.process+"/"+name)
 	for range learnings {
-		t.Now = b.Now()
-		t.LeaseUntil = t.Now.Add(b.CallTimeout) // look-ups may have taken long
-		d, err := lifecycle.Next(rec.Lifecycle, t)
+		t.Now = dr.clock.now()
+		t.LeaseUntil = t.Now.Add(dr.clock.callTimeout) // look-ups may have taken long
+		d, err := dr.next(rec.Lifecycle, t)
 		if err != nil {
 			return Step{}, err
 		}
 		if !asks(d.Effect.Do) {
-			return b.carry(ctx, rec, t, d)
+			return dr.carry(ctx, rec, t, d)
 		}
-		if err := b.learn(ctx, rec, &t, d.Effect); err != nil {
-			b.unreachable(ctx, rec, d.Effect, err)
+		if err := dr.learn(ctx, rec, &t, d.Effect); err != nil {
+			dr.unreachable(ctx, rec, d.Effect, err)
 			t.NoAnswerReason = noAnswerReason(d.Effect.Do, err)
-			return b.blind(ctx, rec, t, err)
+			return dr.blind(ctx, rec, t, err)
 		}
 	}
 	return Step{Wait: t.Wait}, nil
 }
 
-// blind ends a tick that could not learn what it had to know: it waits, and says so in
-// the record where the janitor would take it for dead otherwise.
-func (b *Broker) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
-	t.LookupFailed, t.Now, t.Wait = true, b.Now(), b.stayAway(rec, t.Wait, retryIn(cause))
+// runsOn does a tick for a held request, and reports whether the operation runs on, as far as the tick knows, which has
+// read the record. Its calls end with the request's budget.
+func (dr *driver) runsOn(ctx context.Context, key Key, operation, name string) bool {
+	step, err := dr.tick(ctx, key, operation, name)
+	return err == nil && !step.Done
+}
+
+// blind ends a tick that could not learn what it had to know: it waits, and says so in the record where the janitor
+// would take it for dead otherwise.
+func (dr *driver) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
+	t.LookupFailed, t.Now, t.Wait = true, dr.clock.now(), dr.clock.stayAway(rec, t.Wait, retryIn(cause))
 	if ctx.Err() != nil {
 		return Step{Wait: t.Wait}, nil // it is we who stopped
 	}
-	d, err := lifecycle.Next(rec.Lifecycle, t)
+	d, err := dr.next(rec.Lifecycle, t)
 	if err != nil {
 		return Step{}, err
 	}
-	return b.carry(ctx, rec, t, d)
+	return dr.carry(ctx, rec, t, d)
 }
 
-func (b *Broker) newTick(rec Record, operation, driver string) lifecycle.Tick {
-	now := b.Now()
+func (dr *driver) newTick(rec Record, operation, driver string) lifecycle.Tick {
+	now := dr.clock.now()
 	t := lifecycle.Tick{
-		Operation: operation, ReadAt: now, SettleAfter: b.SettleAfter, TombstoneTTL: b.TombstoneTTL, Pace: b.Pace,
-		Wait: b.bounded(rec, b.Pace.WaitOf(rec.Lifecycle, now)), Driver: driver,
+		Operation: operation, ReadAt: now, SettleAfter: dr.clock.settleAfter, TombstoneTTL: dr.clock.tombstoneTTL,
+		Pace: dr.clock.pace, Wait: dr.clock.bounded(rec, dr.clock.pace.WaitOf(rec.Lifecycle, now)), Driver: driver,
 	}
-	if b.OnlyProcess {
-		t.LivingDrivers = b.Process + "/"
+	if dr.onlyProcess {
+		t.LivingDrivers = dr.process + "/"
 	}
 	return t
 }
@@ -88,9 +94,9 @@ func asks(do lifecycle.Action) bool {
 	}
 }
 
-// carry makes the decision's write and then carries its effect out. A refused write
-// ends the tick: somebody else has moved the record.
-func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d lifecycle.Decision) (Step, error) {
+// carry makes the decision's write and then carries its effect out. A refused write ends the tick: somebody else has
+// moved the record.
+func (dr *driver) carry(ctx context.Context, rec Record, t lifecycle.Tick, d lifecycle.Decision) (Step, error) {
 	if d.Outcome == lifecycle.Stopped {
 		return Step{Done: true}, nil
 	}
@@ -98,7 +104,7 @@ func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d life
 		t.Wait = d.Wait
 	}
 	if d.Write {
-		stored, won, err := b.put(ctx, b.describe(ctx, settle(rec, d), d, t.Look), rec.Revision)
+		stored, won, err := dr.records.put(ctx, dr.describe(ctx, settle(rec, d), d, t.Look), rec.Revision)
 		if err != nil {
 			return Step{}, err
 		}
@@ -109,20 +115,20 @@ func (b *Broker) carry(ctx context.Context, rec Record, t lifecycle.Tick, d life
 	}
 	switch d.Effect.Do {
 	case lifecycle.SendCreate, lifecycle.SendUpdate, lifecycle.SendDelete, lifecycle.SendDeleteLeftover:
-		return b.send(ctx, rec, t, d.Effect)
+		return dr.send(ctx, rec, t, d.Effect)
 	case lifecycle.Unbind:
-		b.unbindAll(ctx, rec, d.Effect.Bindings)
+		dr.unbindAll(ctx, rec, d.Effect.Bindings)
 	default:
 	}
 	if d.Result != nil {
-		b.ended(ctx, rec, *d.Result)
+		dr.operations.ended(ctx, rec, *d.Result)
 		return Step{Done: true}, nil
 	}
 	return Step{Wait: t.Wait}, nil
 }
 
-// settle is the record that a decision writes: what Cloud Foundry has accepted is
-// not kept, and what an update led to is in force once it succeeded.
+// settle is the record that a decision writes: what Cloud Foundry has accepted is not kept, and what an update led to
+// is in force once it succeeded.
 func settle(rec Record, d lifecycle.Decision) Record {
 	rec.Lifecycle = d.Record
 	if d.ForgetParameters {
@@ -137,10 +143,10 @@ func settle(rec Record, d lifecycle.Decision) Record {
 	return rec
 }
 
-// describe keeps what an operation that ended says of an instance that lives on: what the
-// backing broker told of it, and the plan and version that Cloud Foundry shows, whatever
-// was asked for. A failed or cancelled update may have taken effect (protocol.md 5).
-func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision, look *Look) Record {
+// describe keeps what an operation that ended says of an instance that lives on: what the backing broker told of it,
+// and the plan and version that Cloud Foundry shows, whatever was asked for. A failed or cancelled update may have
+// taken effect (protocol.md 5).
+func (dr *driver) describe(ctx context.Context, rec Record, d lifecycle.Decision, look *Look) Record {
 	if d.Result == nil || rec.Lifecycle.State == lifecycle.Gone || look == nil {
 		return rec
 	}
@@ -148,7 +154,7 @@ func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision,
 		if row.GUID != rec.Lifecycle.CFGUID {
 			continue
 		}
-		rec.Attributes = b.planOf(ctx, rec, row)
+		rec.Attributes = dr.planOf(ctx, rec, row)
 		rec.DashboardURL, rec.Metadata = row.DashboardURL, nil
 		if p := row.Provided; p != nil {
 			rec.Metadata = &osb.InstanceMetadata{Labels: p.Labels, Attributes: p.Attributes}
@@ -157,40 +163,18 @@ func (b *Broker) describe(ctx context.Context, rec Record, d lifecycle.Decision,
 	return rec
 }
 
-// planOf returns the attributes with the plan and the maintenance version of the row. A
-// plan that the catalog does not know under this GUID tells nothing.
-func (b *Broker) planOf(ctx context.Context, rec Record, row Row) Attributes {
+// planOf returns the attributes with the plan and the maintenance version of the row. A plan that the catalog does not
+// know under this GUID tells nothing.
+func (dr *driver) planOf(ctx context.Context, rec Record, row Row) Attributes {
 	a := rec.Attributes
-	if row.PlanGUID != "" && row.PlanGUID != b.planGUID(ctx, rec.Key.Client, a) {
-		plan, err := b.Catalog.PlanOf(ctx, rec.Key.Client, row.PlanGUID)
+	if row.PlanGUID != "" && row.PlanGUID != dr.planGUID(ctx, rec.Key.Client, a) {
+		plan, err := dr.catalog.PlanOf(ctx, rec.Key.Client, row.PlanGUID)
 		if err == nil && plan.ServiceID == a.ServiceID && plan.PlanID != a.PlanID {
 			a.PlanID, a.PlanGUID, a.MaintenanceVersion = plan.PlanID, plan.PlanGUID, row.MaintenanceVersion
 		}
 	}
 	a.MaintenanceVersion = or(row.MaintenanceVersion, a.MaintenanceVersion)
 	return a
-}
-
-func (b *Broker) ended(ctx context.Context, rec Record, f lifecycle.Finished) {
-	state := "succeeded"
-	if !f.Succeeded {
-		state = "failed"
-	}
-	took := b.elapsed(rec)
-	b.Observer.OperationEnded(string(rec.Lifecycle.Kind), string(f.Verb), state, took)
-	// The description stays out: a backing broker's words may quote what was sent.
-	b.Logger.LogAttrs(ctx, b.level(rec, f), "operation ended", keyAttrs(rec.Key,
-		slog.String("operation", f.ID), slog.String("state", state), slog.String("code", f.Code),
-		slog.Int64("duration_ms", took.Milliseconds()))...)
-}
-
-// level: what a platform or a backing broker causes is a healthy day's work; an
-// operation past its deadline is for the operator.
-func (b *Broker) level(rec Record, f lifecycle.Finished) slog.Level {
-	if !f.Succeeded && !f.EndedAt.Before(rec.Lifecycle.Operation.Deadline) {
-		return slog.LevelWarn
-	}
-	return slog.LevelInfo
 }
 
 // retryIn is how long a backend asked us to stay away.
@@ -217,47 +201,39 @@ func userText(err error) string {
 	return ""
 }
 
-// unreachable notes that Cloud Foundry did not tell what a tick needed. Nothing
-// follows from that but another try.
-func (b *Broker) unreachable(ctx context.Context, rec Record, e lifecycle.Effect, err error) {
+// unreachable notes that Cloud Foundry did not tell what a tick needed. Nothing follows from that but another try.
+func (dr *driver) unreachable(ctx context.Context, rec Record, e lifecycle.Effect, err error) {
 	if ctx.Err() != nil {
 		return // it is we who stopped
 	}
 	level := slog.LevelInfo
-	if b.Outages.Pass(rec.Key.Client, b.Now()) {
+	if dr.outages.Pass(rec.Key.Client, dr.clock.now()) {
 		level = slog.LevelWarn
 	}
 	text := "Cloud Foundry did not answer; the operation waits"
 	if elsewhere(err) {
 		text = "the configuration names another Cloud Foundry or org; the operation waits"
 	}
-	b.Logger.LogAttrs(ctx, level, text, keyAttrs(rec.Key,
+	dr.logger.LogAttrs(ctx, level, text, keyAttrs(rec.Key,
 		slog.String("operation", rec.Lifecycle.Operation.ID), slog.String("step", stepName(e.Do)), slog.String("error", err.Error()))...)
 }
 
-// remaining is the time left for a call since its intent was written: none outlives
-// its absolute deadline, whatever happened to its sender in between.
-func (b *Broker) remaining(intent time.Time) time.Duration {
-	return intent.Add(b.CallTimeout).Sub(b.Now())
-}
-
-// learn brings what the decision asked for into the tick. An error means that it is
-// not known now, and nothing more.
-func (b *Broker) learn(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
+// learn brings what the decision asked for into the tick. An error means that it is not known now, and nothing more.
+func (dr *driver) learn(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
 	switch e.Do {
 	case lifecycle.ReadInstance:
-		v, err := b.instanceView(ctx, rec.Key)
+		v, err := dr.records.instanceView(ctx, rec.Key)
 		t.Instance = &v
 		return err
 	case lifecycle.ListBindings:
-		return b.listBindings(ctx, rec, t)
+		return dr.listBindings(ctx, rec, t)
 	default:
-		return b.askBackend(ctx, rec, t, e)
+		return dr.askBackend(ctx, rec, t, e)
 	}
 }
 
-func (b *Broker) listBindings(ctx context.Context, rec Record, t *lifecycle.Tick) error {
-	bindings, err := b.Store.Bindings(ctx, rec.Key)
+func (dr *driver) listBindings(ctx context.Context, rec Record, t *lifecycle.Tick) error {
+	bindings, err := dr.records.store.Bindings(ctx, rec.Key)
 	if err != nil {
 		return err
 	}
@@ -285,12 +261,12 @@ func unbindTrouble(r Record) string {
 	}
 }
 
-func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
-	backend, err := b.backend(rec.Key.Client)
+func (dr *driver) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, e lifecycle.Effect) error {
+	backend, err := dr.backends.of(rec.Key.Client)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, dr.clock.lookTimeout)
 	defer cancel()
 	if e.Do == lifecycle.FindOrg {
 		place, err := backend.Place(ctx)
@@ -303,7 +279,7 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 			return err
 		}
 		if err != nil {
-			t.Wait, t.NoAnswerReason = b.stayAway(rec, t.Wait, retryIn(err)), userText(err)
+			t.Wait, t.NoAnswerReason = dr.clock.stayAway(rec, t.Wait, retryIn(err)), userText(err)
 		}
 		t.Job = &job
 		return nil
@@ -317,8 +293,8 @@ func (b *Broker) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick, 
 	return misplaced(rec, look.Place, nil)
 }
 
-// misplaced returns an *elsewhereError where the tick looked, or would call, elsewhere than
-// the record's rows are; else the error that it was given.
+// misplaced returns an *elsewhereError where the tick looked, or would call, elsewhere than the record's rows are; else
+// the error that it was given.
 func misplaced(rec Record, at Place, err error) error {
 	if was := rec.Lifecycle.Place; err == nil && was != (Place{}) && at != was {
 		return &elsewhereError{was: was, is: at}
@@ -326,8 +302,8 @@ func misplaced(rec Record, at Place, err error) error {
 	return err
 }
 
-// inRecord returns the place as the record has it, if that is the same: a Cloud Foundry
-// whose API got another address is no other one, where its configuration says so.
+// inRecord returns the place as the record has it, if that is the same: a Cloud Foundry whose API got another address
+// is no other one, where its configuration says so.
 func inRecord(at Place, backend Backend, rec Record) *Place {
 	if was := rec.Lifecycle.Place; was.OrgGUID == at.OrgGUID && backend.Same(was) {
 		at = was
@@ -335,8 +311,7 @@ func inRecord(at Place, backend Backend, rec Record) *Place {
 	return &at
 }
 
-// offering returns the name of the record's offering; a binding's is its instance's,
-// where the tick has read that.
+// offering returns the name of the record's offering; a binding's is its instance's, where the tick has read that.
 func offering(rec Record, t *lifecycle.Tick) string {
 	if t.Instance != nil && rec.Key.BindingID != "" {
 		return t.Instance.Offering

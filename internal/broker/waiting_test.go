@@ -3,7 +3,6 @@ package broker_test
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +128,7 @@ func TestAPollSaysWhatAnOperationWaitsFor(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			r, m := newGrudgingRig(t, brokertest.ScheduleOptions{Deadline: 30 * time.Hour})
-			r.Broker.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			r.Log = &log
 			r.ready()
 			trouble(m)
 			op := r.accepted(r.remove())

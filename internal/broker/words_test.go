@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -21,7 +20,7 @@ const marked = "hunter2-secret"
 // logs collects what the broker logs, at every level.
 func (r *rig) logs() *bytes.Buffer {
 	var log bytes.Buffer
-	r.Broker.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	r.Log = &log
 	return &log
 }
 
@@ -59,7 +58,7 @@ func (quoting) CreateKey(context.Context, broker.KeyCall) (broker.Answer, error)
 // latest; they are in no log, and when the next one begins they leave the store.
 func TestWordsThatQuoteParameters(t *testing.T) {
 	t.Parallel()
-	refuses := func(r *rig) { r.Broker.Backends[brokertest.Client] = quoting{r.Cloud} }
+	refuses := func(r *rig) { r.Backend.Backend = quoting{r.Cloud} }
 	fails := func(r *rig, op string) string {
 		r.step(op)
 		r.failJob(brokertest.Rejected("the password " + marked + " is too weak"))

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
@@ -50,12 +52,15 @@ type ScheduleOptions struct {
 	Store   func(*Scheduler, broker.Store) broker.Store
 	// Cloud is nil for one whose jobs end when Finish is called.
 	Cloud *CloudOptions
+	// Configure changes what the Broker is made of; nil: nothing.
+	Configure func(*broker.Options)
 }
 
-// SettleAfter and CallTimeout are those of every scheduled Broker.
+// SettleAfter and CallTimeout are those of every scheduled Broker, Deadline that of those whose options name none.
 const (
 	SettleAfter = 20 * time.Minute
 	CallTimeout = time.Minute
+	Deadline    = 100_000 * time.Hour
 )
 
 // Scheduler runs the real Broker's methods as actors that stop before every call
@@ -71,6 +76,12 @@ type Scheduler struct {
 	Started []broker.Start
 	Late    []*LateCall
 	Trace   []string
+	// Backend, Catalog and Workflow are what the Broker has. While no actor runs, others may be put in their places.
+	Backend  *BackendInUse
+	Catalog  *CatalogInUse
+	Workflow *WorkflowInUse
+	// Log gets the lines that the Broker logs, at every level; nil: they are lost.
+	Log io.Writer
 
 	clock  time.Time
 	parked chan struct{}
@@ -106,20 +117,61 @@ func NewScheduler(o ScheduleOptions) *Scheduler {
 		store = o.Store(s, store)
 	}
 	if o.Deadline == 0 {
-		o.Deadline = 100_000 * time.Hour
+		o.Deadline = Deadline
 	}
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], o.Seed)
-	s.Broker = broker.New(broker.Options{
+	s.Backend = &BackendInUse{gatedBackend{Backend: backend, s: s}}
+	s.Catalog = &CatalogInUse{NewFakeCatalog()}
+	s.Workflow = &WorkflowInUse{gatedWorkflow{s: s}}
+	options := broker.Options{
 		Store:    gatedStore{Store: store, s: s},
-		Backends: map[string]broker.Backend{Client: gatedBackend{Backend: backend, s: s}},
-		Catalog:  NewFakeCatalog(), Workflow: gatedWorkflow{s: s},
+		Backends: map[string]broker.Backend{Client: s.Backend},
+		Catalog:  s.Catalog, Workflow: s.Workflow, Logger: slog.New(logInUse{s}),
 		Now: s.Now, Sleep: s.sleep, Random: rand.NewChaCha8(seed), Process: "process",
 		Deadline: o.Deadline, SettleAfter: SettleAfter, CallTimeout: CallTimeout, RequestBudget: 26 * time.Second,
 		ClaimFirst: o.ClaimFirst,
-	})
+	}
+	if o.Configure != nil {
+		o.Configure(&options)
+	}
+	s.Broker = broker.New(options)
 	return s
 }
+
+// BackendInUse is the broker.Backend that it holds now.
+type BackendInUse struct{ broker.Backend }
+
+// CatalogInUse is the broker.Catalog that it holds now.
+type CatalogInUse struct{ broker.Catalog }
+
+// WorkflowInUse is the broker.Workflow that it holds now, and a broker.Stopper when that is one.
+type WorkflowInUse struct{ broker.Workflow }
+
+// Stop implements broker.Stopper.
+func (w *WorkflowInUse) Stop(ctx context.Context, start broker.Start) error {
+	if stopper, ok := w.Workflow.(broker.Stopper); ok {
+		return stopper.Stop(ctx, start)
+	}
+	return nil
+}
+
+// logInUse writes to the scheduler's Log.
+type logInUse struct{ s *Scheduler }
+
+// Enabled implements slog.Handler.
+func (l logInUse) Enabled(context.Context, slog.Level) bool { return l.s.Log != nil }
+
+// Handle implements slog.Handler.
+func (l logInUse) Handle(ctx context.Context, r slog.Record) error {
+	return slog.NewTextHandler(l.s.Log, &slog.HandlerOptions{Level: slog.LevelDebug}).Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler. The Broker has no use for it.
+func (l logInUse) WithAttrs([]slog.Attr) slog.Handler { return l }
+
+// WithGroup implements slog.Handler. The Broker has no use for it.
+func (l logInUse) WithGroup(string) slog.Handler { return l }
 
 // Client is the client whose cloud a scheduler has.
 const Client = "client"

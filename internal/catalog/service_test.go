@@ -189,15 +189,21 @@ func TestNoCatalogIsKnown(t *testing.T) {
 	}
 }
 
+var errFull = errors.New("nobody else may wait")
+
+// full is a broker.Waiter that lets nobody wait.
+type full struct{}
+
+func (full) BeginWaiting() error { return errFull }
+
 // Law 10: what is known is told to everybody, and only what waits for Cloud Foundry
 // asks for room.
 func TestAFirstFetchIsForThoseWhoMayWait(t *testing.T) {
 	t.Parallel()
 	r := newRig(newMemory())
 	r.market.set(shop("db"), nil)
-	full := errors.New("no room")
-	ctx := broker.WithWaiting(t.Context(), func() error { return full })
-	if _, err := r.Document(ctx, "a"); !errors.Is(err, full) || r.market.count() != 0 {
+	ctx := broker.WithWaiter(t.Context(), full{})
+	if _, err := r.Document(ctx, "a"); !errors.Is(err, errFull) || r.market.count() != 0 {
 		t.Errorf("%v after %d fetches, want the refusal before any", err, r.market.count())
 	}
 	if _, err := r.Document(t.Context(), "a"); err != nil {
