@@ -1,0 +1,186 @@
+package brokertest
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
+)
+
+// gate stops the actor of ctx before a call and lets it go as chosen. lost is what
+// a lost call returns. Without an actor the call is made.
+func gate[T any](ctx context.Context, s *Scheduler, call string, lost T, do func(context.Context) (T, error)) (T, error) {
+	a := ActorOf(ctx)
+	if a == nil {
+		return do(ctx)
+	}
+	a.expires = s.expiry(ctx)
+	choice := a.ask(call)
+	if !a.expires.IsZero() && s.clock.After(a.expires) {
+		return lost, fmt.Errorf("%s: %w", call, context.DeadlineExceeded)
+	}
+	if err := ctx.Err(); err != nil {
+		return lost, err
+	}
+	switch choice {
+	case Drop:
+		return lost, ErrLost
+	case Delay:
+		s.postpone(a, call, func() { _, _ = do(context.WithoutCancel(ctx)) })
+		return lost, ErrLost
+	default: // the call is made
+	}
+	v, err := do(ctx)
+	switch choice {
+	case Lose:
+		return lost, ErrLost
+	case KillAfter:
+		runtime.Goexit()
+	case Pause:
+		a.ask(call + " answered")
+	default: // it is answered at once
+	}
+	return v, err
+}
+
+// expiry is when the context of a call ends, in virtual time: deadlines that the
+// Broker sets are as long as they say, only counted from another clock. It is
+// rounded down, so that a call never counts as alive for longer than it is.
+func (s *Scheduler) expiry(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return s.clock.Add(time.Until(deadline).Truncate(time.Second))
+}
+
+// postpone keeps a call for later. It takes effect within SettleAfter of its
+// intent, CallTimeout before which its sender gave up, or never.
+func (s *Scheduler) postpone(a *Actor, call string, do func()) {
+	s.Late = append(s.Late, &LateCall{
+		Name: a.Name + ": " + call, Until: a.expires.Add(SettleAfter - CallTimeout), do: do,
+	})
+}
+
+type gatedStore struct {
+	broker.Store
+	s *Scheduler
+}
+
+func (g gatedStore) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
+	return gate(ctx, g.s, "Get "+string(key.Kind()), broker.Record{}, func(ctx context.Context) (broker.Record, error) {
+		return g.Store.Get(ctx, key)
+	})
+}
+
+func (g gatedStore) Put(ctx context.Context, r broker.Record, revision int64) (broker.Record, error) {
+	return gate(ctx, g.s, "Put", broker.Record{}, func(ctx context.Context) (broker.Record, error) {
+		stored, err := g.Store.Put(ctx, r, revision)
+		if a := ActorOf(ctx); a != nil && err == nil {
+			a.Writes++
+		}
+		return stored, err
+	})
+}
+
+func (g gatedStore) Bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
+	return gate(ctx, g.s, "Bindings", nil, func(ctx context.Context) ([]broker.Record, error) {
+		return g.Store.Bindings(ctx, instance)
+	})
+}
+
+func (g gatedStore) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	return gate(ctx, g.s, "Unfinished", broker.UnfinishedPage{}, func(ctx context.Context) (broker.UnfinishedPage, error) {
+		return g.Store.Unfinished(ctx, due, after, limit)
+	})
+}
+
+type gatedWorkflow struct{ s *Scheduler }
+
+func (g gatedWorkflow) Start(ctx context.Context, start broker.Start) error {
+	_, err := gate(ctx, g.s, "Start", struct{}{}, func(ctx context.Context) (struct{}, error) {
+		g.s.Started = append(g.s.Started, start)
+		if a := ActorOf(ctx); a != nil {
+			a.Starts++
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+type gatedBackend struct {
+	broker.Backend
+	s *Scheduler
+}
+
+func (g gatedBackend) look(ctx context.Context, call string, do func(context.Context) (broker.Look, error)) (broker.Look, error) {
+	return gate(ctx, g.s, call, broker.Look{}, do)
+}
+
+func (g gatedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	return g.look(ctx, "FindInstances", func(ctx context.Context) (broker.Look, error) {
+		return g.Backend.FindInstances(ctx, name, guids...)
+	})
+}
+
+func (g gatedBackend) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+	return g.look(ctx, "FindInstance", func(ctx context.Context) (broker.Look, error) {
+		return g.Backend.FindInstance(ctx, guid)
+	})
+}
+
+func (g gatedBackend) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
+	return g.look(ctx, "FindKeys", func(ctx context.Context) (broker.Look, error) {
+		return g.Backend.FindKeys(ctx, instanceGUID, name, guids...)
+	})
+}
+
+func (g gatedBackend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
+	unclear := broker.JobStatus{State: lifecycle.JobUnclear}
+	return gate(ctx, g.s, "Job", unclear, func(ctx context.Context) (broker.JobStatus, error) {
+		return g.Backend.Job(ctx, guid)
+	})
+}
+
+func (g gatedBackend) call(ctx context.Context, call string, do func(context.Context) (broker.Answer, error)) (broker.Answer, error) {
+	return gate(ctx, g.s, call, broker.Answer{Reply: lifecycle.ReplyUnknown}, do)
+}
+
+func (g gatedBackend) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
+	return g.call(ctx, "CreateInstance", func(ctx context.Context) (broker.Answer, error) {
+		return g.Backend.CreateInstance(ctx, c)
+	})
+}
+
+func (g gatedBackend) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
+	return g.call(ctx, "UpdateInstance", func(ctx context.Context) (broker.Answer, error) {
+		return g.Backend.UpdateInstance(ctx, guid, c)
+	})
+}
+
+func (g gatedBackend) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
+	return g.call(ctx, "DeleteInstance", func(ctx context.Context) (broker.Answer, error) {
+		return g.Backend.DeleteInstance(ctx, guid)
+	})
+}
+
+func (g gatedBackend) CreateKey(ctx context.Context, c broker.KeyCall) (broker.Answer, error) {
+	return g.call(ctx, "CreateKey", func(ctx context.Context) (broker.Answer, error) {
+		return g.Backend.CreateKey(ctx, c)
+	})
+}
+
+func (g gatedBackend) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
+	return g.call(ctx, "DeleteKey", func(ctx context.Context) (broker.Answer, error) {
+		return g.Backend.DeleteKey(ctx, guid)
+	})
+}
+
+func (g gatedBackend) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
+	return gate(ctx, g.s, "KeyDetails", broker.KeyDetails{}, func(ctx context.Context) (broker.KeyDetails, error) {
+		return g.Backend.KeyDetails(ctx, guid)
+	})
+}
