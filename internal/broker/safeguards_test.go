@@ -51,9 +51,9 @@ func safeguards() []safeguard {
 		{name: "conditional write before POST with the open call in it", test: callBeforePost, without: unwritten()},
 		{name: "open call before PATCH", test: callBeforePatch, without: unwritten()},
 		{name: "open calls survive the cancel and delete waits for open POSTs", test: callsSurviveCancel, without: [][]mutation{
-			one("lifecycle/claim.go", "n.ExpiresAt = time.Time{}", "n.ExpiresAt, n.OpenCalls = time.Time{}, nil"),
+			one("lifecycle/request.go", "n.ExpiresAt = time.Time{}", "n.ExpiresAt, n.OpenCalls = time.Time{}, nil"),
 			one("lifecycle/delete.go", "len(rows.ours) == 0 && r.HasOpenCall(Create, t.ReadAt)", "false"),
-			one("lifecycle/bind.go", "case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance):", "case false:")}},
+			one("lifecycle/create.go", "case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance):", "case false:")}},
 		{name: "wait is H", test: waitIsSettleAfter, without: [][]mutation{
 			one("lifecycle/tick.go", "Until: t.Now.Add(t.SettleAfter)", "Until: t.Now.Add(time.Minute)")}},
 		{name: "senders bounded", test: sendersAreBounded, without: [][]mutation{
@@ -83,9 +83,9 @@ func safeguards() []safeguard {
 			one("lifecycle/delete.go", " && t.Job.FromBackingBroker", "")}},
 		{name: "binding tied to incarnation and guid", test: bindOfFormerLife, without: [][]mutation{{
 			{"lifecycle/request.go", " || instance.CreateOp != binding.InstanceCreateOp", ""},
-			{"lifecycle/bind.go", "if r.InstanceGUID == \"\" {\n\t\tif", "{\n\t\tif"}}}},
+			{"lifecycle/create.go", "if r.InstanceGUID == \"\" {\n\t\tif", "{\n\t\tif"}}}},
 		{name: "instance read again after the claim", test: instanceReadAgain, without: [][]mutation{
-			one("lifecycle/bind.go", "if unbindable(r, *t.Instance) {", "if false {")}},
+			one("lifecycle/create.go", "if unbindable(r, *t.Instance) {", "if false {")}},
 		{name: "bindings first then the instance", test: bindingsFirst, without: [][]mutation{
 			one("lifecycle/delete.go", "bindingsFirst(r, t, len(rows.ours) == 0); wait {", "bindingsFirst(r, t, len(rows.ours) == 0); wait && false {")}},
 		{name: "failed unbinds without open POST", test: failedUnbindWithPost, options: hasty, without: [][]mutation{
