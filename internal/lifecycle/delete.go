@@ -2,52 +2,72 @@ package lifecycle
 
 import "slices"
 
-// tickDelete drives the delete of an instance (protocol.md 6).
+// tickDelete drives the delete of an instance (docs/protocol.md 6).
 func tickDelete(r Record, t Tick) Decision {
-	if d, asked := jobFirst(r, t); asked {
+	if d, running := waitForJob(r, t); running {
 		return d
 	}
 	if t.Look == nil {
 		return need(r, Effect{Do: FindByName, GUIDs: r.KnownGUIDs()})
 	}
-	rows := owned(r, t.Look.Rows)
+	rows := ownRows(r, t.Look.Rows)
+	none := len(rows.ours) == 0
 	switch {
-	case len(rows.ours) == 0 && r.HasOpenCall(Create, t.ReadAt): // safeguard: delete waits for open POSTs
+	case none && r.HasOpenCall(Create, t.ReadAt): // safeguard: delete waits for open POSTs
 		return wait(r, t)
-	case len(rows.ours) == 0 && rows.unknown > 0:
-		return failSettled(r, t, unknownRow(r.Kind), "")
-	case len(rows.ours) == 0 && (r.Operation.NoBindingsLeft || t.over || !t.fresh()):
+	case none && rows.unknown > 0:
+		return failWhenSettled(r, t, Finished{Description: unknownRow(r)})
+	case none && (r.Operation.NoBindingsLeft || t.deadlinePassed || !t.lookIsRecent()):
 		return gone(r, t)
-	}
-	if !t.BindingsKnown {
+	case !t.BindingsKnown:
 		return need(r, Effect{Do: ListBindings})
 	}
-	if d, wait := bindingsFirst(r, t, len(rows.ours) == 0); wait {
+	if d, waits := bindingsFirst(r, t, none); waits {
 		return d
 	}
-	if len(rows.ours) == 0 {
+	if none {
 		return gone(r, t)
 	}
-	d := removeRows(r, t, rows.ours)
+	d := deleteRows(r, t, rows.ours)
 	if d.Effect.Do == SendDelete {
-		d.Record.Operation.NoBindingsLeft = !r.hasBindings(t)
+		d.Record.Operation.NoBindingsLeft = !slices.ContainsFunc(t.Bindings, func(b BindingView) bool {
+			return b.of(r) && b.State.Living()
+		})
 	}
 	return d
 }
 
-// hasBindings reports whether the store still has a binding of this incarnation that
-// counts as there.
-func (r Record) hasBindings(t Tick) bool {
-	return slices.ContainsFunc(t.Bindings, func(b BindingView) bool {
-		return b.InstanceCreateOp == r.CreateOp.ID && b.State.Living()
-	})
+// tickUnbind drives an unbind (docs/protocol.md 7).
+func tickUnbind(r Record, t Tick) Decision {
+	if r.InstanceGUID == "" {
+		return gone(r, t) // no key was ever asked for
+	}
+	if t.Instance == nil {
+		return need(r, Effect{Do: ReadInstance})
+	}
+	if d, running := waitForJob(r, t); running {
+		return d
+	}
+	if t.Look == nil {
+		return need(r, Effect{Do: FindByName, GUID: r.InstanceGUID, GUIDs: r.KnownGUIDs()})
+	}
+	rows := ownRows(r, t.Look.Rows)
+	switch {
+	case len(rows.ours) > 0:
+		return deleteRows(r, t, rows.ours)
+	case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance): // safeguard: delete waits for open POSTs
+		return wait(r, t)
+	case rows.unknown > 0:
+		return failWhenSettled(r, t, Finished{Description: unknownRow(r)})
+	default:
+		return gone(r, t)
+	}
 }
 
-// jobFirst asks the job of this operation's DELETE and saves the look-up while it
-// has not ended.
-func jobFirst(r Record, t Tick) (Decision, bool) {
+// waitForJob asks the job of this operation's delete, and saves the look-up while that runs.
+func waitForJob(r Record, t Tick) (Decision, bool) {
 	op := r.Operation
-	if op.Job == "" || t.Look != nil || t.over {
+	if op.Job == "" || t.Look != nil || t.deadlinePassed {
 		return Decision{}, false
 	}
 	if t.Job == nil {
@@ -59,24 +79,45 @@ func jobFirst(r Record, t Tick) (Decision, bool) {
 	return Decision{}, false
 }
 
-// bindingsFirst makes sure that the bindings of this incarnation are gone before
-// the instance is. Where the instance has gone already, by somebody else's hand or with
-// a binding whose unbind failed, they are unbound all the same, so that their records
-// end and expire.
+// rowsOfDelete are the rows that a delete may remove, and how many bear our marks without being known.
+type rowsOfDelete struct {
+	ours    []Row
+	unknown int
+}
+
+// ownRows tells what is ours, by the recorded GUIDs or by the mark of an operation that the record knows, from what is
+// somebody else's: rows without our marks.
+func ownRows(r Record, rows []Row) rowsOfDelete {
+	var o rowsOfDelete
+	for _, row := range rows {
+		switch {
+		case r.OwnsRow(row.GUID), row.Marked && r.KnowsOperation(row.Operation):
+			o.ours = append(o.ours, row)
+		case row.Marked: // safeguard: what the store does not know is not removed
+			o.unknown++
+		default: // safeguard: unmarked rows are not ours
+		}
+	}
+	return o
+}
+
+// bindingsFirst makes sure that the bindings of this incarnation are gone before the instance is. Where the instance has
+// vanished already, by somebody else's hand or with a binding whose unbind failed, they are unbound all the same, so that
+// their records end and expire.
 func bindingsFirst(r Record, t Tick, vanished bool) (Decision, bool) {
 	var living []string
-	waiting, trouble := false, ""
+	waiting, problem := false, ""
 	for _, b := range t.Bindings {
-		if b.InstanceCreateOp != r.CreateOp.ID {
-			continue // of another incarnation: counts as gone
+		if !b.of(r) {
+			continue
 		}
 		switch b.State {
 		case Creating, Ready, CreateFailed:
 			living = append(living, b.ID)
 		case Deleting:
 			waiting = true
-			if trouble == "" && b.Problem != "" {
-				trouble = bindingTrouble(b)
+			if problem == "" && b.Problem != "" {
+				problem = problemOfBinding(b)
 			}
 		case DeleteFailed:
 			if vanished {
@@ -94,72 +135,66 @@ func bindingsFirst(r Record, t Tick, vanished bool) (Decision, bool) {
 	if !waiting {
 		return Decision{}, false
 	}
-	return waitBecause(r, t, trouble), true
+	return waitForBindings(r, t, problem), true
 }
 
-// removeRows deletes the rows one after the other, each by the GUID just looked up.
-func removeRows(r Record, t Tick, rows []Row) Decision {
+// waitForBindings waits for unbinds and says what they wait for. Nothing is written when that is no news.
+func waitForBindings(r Record, t Tick, problem string) Decision {
+	news := r.Operation.TemporaryRefusal != problem
+	r.Operation.TemporaryRefusal = problem
+	d := wait(r, t)
+	d.Write = d.Write || news
+	return d
+}
+
+// deleteRows deletes the rows one after the other, each by the GUID just looked up.
+func deleteRows(r Record, t Tick, rows []Row) Decision {
 	op := r.Operation
 	i := slices.IndexFunc(rows, func(row Row) bool { return row.GUID == op.JobGUID })
 	if op.Job == "" || i < 0 {
-		return removeNext(r, t, rows[0].GUID)
+		return deleteRow(r, t, rows[0].GUID)
 	}
 	if t.Job == nil {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
 	row := rows[i]
-	failed := row.Last.Verb == Delete && row.Last.State == LastFailed
 	switch {
 	case !t.Job.State.Ended():
 		return wait(r, t)
-	case failed && t.Job.State == JobFailed && t.Job.FromBackingBroker: // safeguard: delete failed only by the own job
-		return deleteFailed(r, t, firstOf(row.Last.Description, t.Job.Description), t.Job.Code)
+	case row.Last.failed(Delete) && t.Job.State == JobFailed && t.Job.FromBackingBroker: // safeguard: delete failed only by the own job
+		return failDelete(r, t, Finished{Description: firstOf(row.Last.Description, t.Job.Description), Code: t.Job.Code})
 	case t.Job.State == JobFailed:
-		return removeAgain(r, t, row)
+		return deleteAgain(r, t, row)
 	default:
-		return deletion(r, t, row.GUID)
+		return sendDelete(r, t, row.GUID)
 	}
 }
 
-// deleteFailed reports that the backing broker refused, once no PATCH can move the plan of
-// what lives on any more.
-func deleteFailed(r Record, t Tick, description, code string) Decision {
-	if patching(r, t) {
-		return wait(r, t)
+// deleteRow sends the delete of a row, at once, later, or not any more.
+func deleteRow(r Record, t Tick, guid string) Decision {
+	if refusedOften(r) {
+		return failDelete(r, t, Finished{Description: r.Operation.TemporaryRefusal})
 	}
-	return fail(r, t, description, code)
+	if d, early := waitForNextDelete(r, t); early {
+		return d
+	}
+	return sendDelete(r, t, guid)
 }
 
-// removeAgain notes why the job of a DELETE failed, and sends another one, as a rule
-// later.
-func removeAgain(r Record, t Tick, row Row) Decision {
-	text, word := whatStood(r, t, row)
-	r.Operation.turnedDown(text, word, t.Now, t.Pace)
+// deleteAgain notes why the job of a delete failed, and sends another one, as a rule later.
+func deleteAgain(r Record, t Tick, row Row) Decision {
+	text, byBroker := reasonOfFailedDelete(r, t, row)
+	r.Operation.countFailedDelete(text, byBroker, t.Now, t.Pace)
 	r.Operation.Job = ""
-	d := removeNext(r, t, row.GUID)
+	d := deleteRow(r, t, row.GUID)
 	d.Write = true
 	return d
 }
 
-// ownedRows are the rows that a delete may remove, and how many bear our marks without
-// being known.
-type ownedRows struct {
-	ours    []Row
-	unknown int
-}
-
-// owned tells what is ours, by the recorded GUIDs or by the mark of an operation that the
-// record knows, from what is somebody else's: rows without our marks.
-func owned(r Record, rows []Row) ownedRows {
-	var o ownedRows
-	for _, row := range rows {
-		switch {
-		case r.OwnsRow(row.GUID), row.Marked && r.KnowsOperation(row.Operation):
-			o.ours = append(o.ours, row)
-		case row.Marked: // safeguard: what the store does not know is not removed
-			o.unknown++
-		default: // safeguard: unmarked rows are not ours
-		}
+// failDelete reports that the backing broker refused, once no update can move the plan of what lives on any more.
+func failDelete(r Record, t Tick, why Finished) Decision {
+	if planMayMove(r, t) {
+		return wait(r, t)
 	}
-	return o
+	return fail(r, t, why)
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Request is a PUT, PATCH or DELETE of an instance, or a PUT or DELETE of a binding.
+// Request is a platform's request to create, update or delete an instance, or to create or delete a binding.
 type Request struct {
+	// Verb is the kind of operation that the request asks for.
 	Verb Verb
-	// SameAttributes: a PUT has the attributes now in force; a PATCH leads to the same target
-	// as the update that runs.
+	// SameAttributes: a create has the attributes now in force; an update leads to the same as the one that runs.
 	SameAttributes bool
-	// NoEffect: a PATCH would change nothing. Empty: it names nothing to change.
+	// NoEffect: an update would change nothing. NamesNothing: it names nothing that it could change.
 	NoEffect     bool
 	NamesNothing bool
-	// AcceptsIncomplete is accepts_incomplete.
+	// AcceptsIncomplete is OSB's accepts_incomplete.
 	AcceptsIncomplete bool
 	// Instance is the instance's record as just read; for bindings only.
 	Instance InstanceView
@@ -22,14 +22,14 @@ type Request struct {
 	Now          time.Time
 	TombstoneTTL time.Duration
 	NewOperation NewOperation
-	// FirstRead is the first read of a request whose write was lost; nil before that.
+	// FirstRead is what the request read first, once its claim was lost; nil before that.
 	FirstRead *FirstRead
-	// MayNotClaim: what the request read first is not known, so it may claim nothing any more
-	// (protocol.md 2.1).
+	// MayNotClaim: what the request read first is not known, so that it may claim nothing any more
+	// (docs/protocol.md 2.3).
 	MayNotClaim bool
 }
 
-// NewOperation is what the operation has that the request begins, if it begins one.
+// NewOperation is what the operation gets that the request begins, if it begins one.
 type NewOperation struct {
 	ID       string
 	Deadline time.Time
@@ -37,11 +37,11 @@ type NewOperation struct {
 	Due time.Time
 }
 
-// FirstRead remembers what a request read before it tried to write.
+// FirstRead holds the counters of the record that a request read before it tried to write.
 type FirstRead struct{ Life, Seq int64 }
 
-// request decides by the lifecycle table (docs/lifecycle.md).
-func request(r Record, q Request) (Decision, error) {
+// decideRequest decides by the table of docs/lifecycle.md.
+func decideRequest(r Record, q Request) (Decision, error) {
 	if r.Kind == Binding && q.Verb == Update {
 		return Decision{}, fmt.Errorf("lifecycle: update of a binding: %w", ErrEvent)
 	}
@@ -49,10 +49,10 @@ func request(r Record, q Request) (Decision, error) {
 		return Decision{Record: r, Outcome: AlreadyGone}, nil // what it was about is over
 	}
 	state := EffectiveState(r, q.Instance)
-	d := Decision{Record: r, Outcome: outcome(state, q)}
+	d := Decision{Record: r, Outcome: outcomeIn(state, q)}
 	d.NeedsClaim = d.Outcome == Accepted
 	if d.NeedsClaim && r.Kind == Binding && q.Verb == Create {
-		d.Outcome = admit(q)
+		d.Outcome = outcomeOfBind(q)
 	}
 	// Safeguard: no claim after a lost write with another life or seq.
 	if (d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r) {
@@ -65,7 +65,7 @@ func request(r Record, q Request) (Decision, error) {
 	case Accepted:
 		d.Record, d.Write = claim(r, state, q), true
 	case AlreadyGone:
-		d.Record, d.Write = bury(r, q), true
+		d.Record, d.Write = tombstone(r, q), true
 	default:
 		return d, nil
 	}
@@ -75,29 +75,8 @@ func request(r Record, q Request) (Decision, error) {
 	return d, nil
 }
 
-// overtaken reports whether somebody else's operation or deletion came between the
-// request's first read and now. A DELETE may still claim then: its life is the same.
-func (q Request) overtaken(r Record) bool {
-	if q.Verb == Delete {
-		return false
-	}
-	return q.MayNotClaim || q.FirstRead != nil && (r.Life != q.FirstRead.Life || r.Seq != q.FirstRead.Seq)
-}
-
-// needsAsync says where a platform that does not speak async is turned away.
-func needsAsync(o Outcome, q Request) bool {
-	switch o {
-	case Accepted, Running, AlreadyGone:
-		return true
-	case Exists:
-		return q.Verb == Update
-	default:
-		return false
-	}
-}
-
-// EffectiveState is the state that counts: a binding of another incarnation of its
-// instance, or of one that is gone, counts as gone for every request.
+// EffectiveState is the state that counts: a binding counts as gone for every request when its instance is gone, or is
+// there in another incarnation.
 func EffectiveState(r Record, instance InstanceView) State {
 	if r.Kind == Binding && r.State.Living() && Orphaned(r, instance) {
 		return Gone
@@ -110,18 +89,39 @@ func Orphaned(binding Record, instance InstanceView) bool {
 	return !instance.State.Living() || instance.CreateOp != binding.InstanceCreateOp
 }
 
-func outcome(s State, q Request) Outcome {
-	switch q.Verb {
-	case Create:
-		return put(s, q)
-	case Update:
-		return patch(s, q)
+// overtaken reports whether somebody else's operation or deletion came between the request's first read and this one. A
+// delete may still claim after that: its life is the same.
+func (q Request) overtaken(r Record) bool {
+	if q.Verb == Delete {
+		return false
+	}
+	return q.MayNotClaim || q.FirstRead != nil && (r.Life != q.FirstRead.Life || r.Seq != q.FirstRead.Seq)
+}
+
+// needsAsync reports where a platform that does not accept incomplete operations is turned away.
+func needsAsync(o Outcome, q Request) bool {
+	switch o {
+	case Accepted, Running, AlreadyGone:
+		return true
+	case Exists:
+		return q.Verb == Update
 	default:
-		return remove(s)
+		return false
 	}
 }
 
-func put(s State, q Request) Outcome {
+func outcomeIn(s State, q Request) Outcome {
+	switch q.Verb {
+	case Create:
+		return outcomeOfCreate(s, q)
+	case Update:
+		return outcomeOfUpdate(s, q)
+	default:
+		return outcomeOfDelete(s)
+	}
+}
+
+func outcomeOfCreate(s State, q Request) Outcome {
 	switch s {
 	case Absent, Ghost, Gone:
 		return Accepted
@@ -144,7 +144,7 @@ func put(s State, q Request) Outcome {
 	}
 }
 
-func patch(s State, q Request) Outcome {
+func outcomeOfUpdate(s State, q Request) Outcome {
 	switch s {
 	case Absent, Ghost, Gone:
 		return Missing
@@ -158,7 +158,7 @@ func patch(s State, q Request) Outcome {
 		}
 		return Busy
 	case UpdateFailed:
-		// What Cloud Foundry now has is uncertain, so anything named is sent again.
+		// What Cloud Foundry has now is not certain, so whatever is named is sent again.
 		if q.NamesNothing {
 			return Exists
 		}
@@ -171,7 +171,7 @@ func patch(s State, q Request) Outcome {
 	}
 }
 
-func remove(s State) Outcome {
+func outcomeOfDelete(s State) Outcome {
 	switch s {
 	case Absent, Ghost, Gone:
 		return AlreadyGone
@@ -182,12 +182,12 @@ func remove(s State) Outcome {
 	}
 }
 
-// admit decides whether a new bind may be claimed, by the state of its instance.
-func admit(q Request) Outcome {
+// outcomeOfBind decides by the state of its instance whether a new bind may be claimed.
+func outcomeOfBind(q Request) Outcome {
 	switch q.Instance.State {
 	case Ready, UpdateFailed, DeleteFailed:
 		if q.Instance.CFGUID == "" {
-			return Missing // it never came to life, and could not be deleted
+			return Missing // its create failed, and then its delete
 		}
 		return Accepted
 	case Creating, Updating:
@@ -202,16 +202,15 @@ func admit(q Request) Outcome {
 	}
 }
 
-// claim makes the record of a new operation. Open calls stay: they may still take
-// effect whatever the record says.
+// claim makes the record of a new operation. Open calls stay in it: they may still take effect, whatever the record says.
 func claim(r Record, effective State, q Request) Record {
-	n := r.Clone().withoutWords()
+	n := r.Clone().withoutQuotes()
 	if r.State.Busy() {
 		result := supersededBy(r, q.Verb)
 		if effective == Gone {
-			result = orphanResult(r) // what polls have said of it since its instance went
+			result = resultOfOrphan(r) // what polls have said of it since its instance went
 		}
-		n = n.finish(result, q.Now)
+		n = n.withResult(result, q.Now)
 	}
 	n.Seq = r.Seq + 1
 	if r.State == Absent {
@@ -219,46 +218,47 @@ func claim(r Record, effective State, q Request) Record {
 	}
 	n.ExpiresAt = time.Time{}
 	n.Operation = Operation{
-		ID: q.NewOperation.ID, Seq: n.Seq, Started: q.Now, Deadline: q.NewOperation.Deadline, Due: q.NewOperation.Due,
+		ID: q.NewOperation.ID, Seq: n.Seq, Verb: q.Verb,
+		Started: q.Now, Deadline: q.NewOperation.Deadline, Due: q.NewOperation.Due,
 		Held: r.Kind == Binding && !q.AcceptsIncomplete,
 	}
 	switch q.Verb {
 	case Create:
-		n.State, n.Operation.Verb = Creating, Create
-		n.Operation.IDWasFree = !r.State.Living()
-		n.inherit(r, effective)
-		n.CreateOp, n.CFGUID = Reference{ID: q.NewOperation.ID, Seq: n.Seq}, ""
-		n.InstanceCreateOp, n.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
-		if effective == Gone && r.State.Living() {
-			n.Life++ // an orphaned binding ends here, unseen
-		}
+		n.State = Creating
+		n.beginLife(r, effective, q)
 	case Update:
-		n.State, n.Operation.Verb = Updating, Update
+		n.State = Updating
 	case Delete:
-		n.State, n.Operation.Verb = Deleting, Delete
+		n.State = Deleting
 	}
 	return n
 }
 
-// inherit keeps what a new incarnation has to know of the rows of the last one: after a
-// failed create some may be left; of what is gone, or went with its instance, none are.
-func (r *Record) inherit(last Record, effective State) {
+// beginLife notes, in place, what a new incarnation begins with. After a failed create it has to know the rows of the last
+// one, since some may be left; of what is gone, or went with its instance, none are.
+func (r *Record) beginLife(last Record, effective State, q Request) {
+	r.Operation.IDWasFree = !last.State.Living()
 	if effective.Living() {
-		r.remember(last.CFGUID)
-		return
+		r.rememberGUID(last.CFGUID)
+	} else {
+		r.GUIDs, r.Place = nil, Place{}
 	}
-	r.GUIDs, r.Place = nil, Place{}
+	if effective == Gone && last.State.Living() {
+		r.Life++ // an orphaned binding ends here, without a 410
+	}
+	r.CreateOp, r.CFGUID = Reference{ID: r.Operation.ID, Seq: r.Seq}, ""
+	r.InstanceCreateOp, r.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
 }
 
-// bury notes a 410: life moves, so that a PUT that read "absent" before cannot
-// claim after the platform was told "gone" (protocol.md 2.4).
-func bury(r Record, q Request) Record {
-	n := r.Clone().withoutWords()
+// tombstone notes that an id was told to be gone. Its life moves, so that a create that read "absent" before that cannot
+// claim any more (docs/protocol.md 2.4).
+func tombstone(r Record, q Request) Record {
+	n := r.Clone().withoutQuotes()
 	switch {
 	case r.State == Absent:
 		n.State, n.Seq = Ghost, q.Now.Unix()
 	case r.State.Busy():
-		n = n.finish(orphanResult(r), q.Now)
+		n = n.withResult(resultOfOrphan(r), q.Now)
 		n.State = Gone
 	case r.State.Living():
 		n.State = Gone
@@ -270,16 +270,16 @@ func bury(r Record, q Request) Record {
 
 // supersededBy is the result of the operation that a claim ends.
 func supersededBy(r Record, by Verb) Finished {
-	why := "It was cancelled by a later request to delete the service " + string(r.Kind) + "."
+	why := "It was cancelled by a later request to delete the " + thing(r) + "."
 	if by != Delete {
 		why = "It was superseded by a later request."
 	}
 	return Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Description: why, OwnWords: true}
 }
 
-// orphanResult is the result of a binding's operation whose instance is gone: an
-// unbind has reached its end, a bind cannot any more.
-func orphanResult(r Record) Finished {
+// resultOfOrphan is the result of a binding's operation whose instance is gone: an unbind has reached its end, a bind
+// cannot reach it any more.
+func resultOfOrphan(r Record) Finished {
 	f := Finished{ID: r.Operation.ID, Verb: r.Operation.Verb, Succeeded: r.Operation.Verb == Delete}
 	if !f.Succeeded {
 		f.Description, f.OwnWords = instanceGone, true
@@ -287,43 +287,32 @@ func orphanResult(r Record) Finished {
 	return f
 }
 
-// forgotten stands for a reason that is not kept any more.
-const forgotten = "It failed. The reason is not kept any more, since another operation has begun after it."
+// reasonDropped stands for a reason that is not kept any more.
+const reasonDropped = "It failed. The reason is not kept any more, since another operation has begun after it."
 
-// withoutWords drops what others said of operations that are over: a backing broker may
-// quote parameters. The description of the latest one is needed until the next begins. It
-// changes r in place, which is the caller's own copy.
-func (r Record) withoutWords() Record {
+// withoutQuotes drops what others said of operations that are over, since a backing broker may quote parameters. The
+// description of the latest one is needed until the next begins. It changes r in place, which has to be the caller's copy.
+func (r Record) withoutQuotes() Record {
 	for i, f := range r.Finished {
 		if f.Description != "" && !f.OwnWords {
-			r.Finished[i].Description, r.Finished[i].OwnWords = forgotten, true
+			r.Finished[i].Description, r.Finished[i].OwnWords = reasonDropped, true
 		}
 	}
 	r.Operation.FinalRefusal, r.Operation.TemporaryRefusal, r.Operation.NoAnswer = "", "", ""
 	return r
 }
 
-// finish appends a result, forgetting the oldest beyond the limit.
-func (r Record) finish(f Finished, now time.Time) Record {
-	f.EndedAt = now
-	r.Finished = append(r.Finished, f)
-	if over := len(r.Finished) - FinishedLimit; over > 0 {
-		r.Finished = r.Finished[over:]
-	}
-	return r
-}
-
 // Progress is what a record says of an operation.
 type Progress struct {
-	// Known is false when the record knows of nothing to report.
+	// Known is false when the record has nothing to report.
 	Known bool
-	// Running, or else the result.
+	// Running is true while the operation runs. Result is how it ended otherwise.
 	Running bool
 	Result  Finished
 }
 
-// Poll answers for the operation with this id, or for the latest one when the id
-// is empty or unknown (osb-choices B3, B9). instance is needed for bindings.
+// Poll answers for the operation with this id, or for the latest one when the id is empty or unknown (LOI-20 and LOI-21 in
+// docs/osb-choices.md). instance is needed for bindings only.
 func Poll(r Record, id string, instance InstanceView) Progress {
 	effective := EffectiveState(r, instance)
 	if r.Running(id) && effective == r.State {
@@ -332,15 +321,15 @@ func Poll(r Record, id string, instance InstanceView) Progress {
 	if f, ok := r.Result(id); ok {
 		return Progress{Known: true, Result: f}
 	}
-	return latest(r, effective, id)
+	return pollLatest(r, effective)
 }
 
-func latest(r Record, effective State, id string) Progress {
+func pollLatest(r Record, effective State) Progress {
 	switch {
 	case effective == Absent, effective == Ghost:
 		return Progress{}
 	case effective == Gone && r.State.Busy():
-		return Progress{Known: true, Result: orphanResult(r)}
+		return Progress{Known: true, Result: resultOfOrphan(r)}
 	case effective == Gone:
 		return Progress{Known: true, Result: Finished{Verb: Delete, Succeeded: true}}
 	case effective.Busy():
