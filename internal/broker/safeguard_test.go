@@ -1,433 +1,115 @@
 package broker_test
 
 import (
-	"context"
-	"errors"
-	"testing"
 	"time"
 
-	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
-	"github.com/ferry-broker/ferry/internal/lifecycle"
-	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestSafeguard has one schedule for each line of docs/protocol.md section 11: the
-// shortest way found to the harm that the safeguard keeps off. TestSafeguardsMatter
-// shows that each fails once its safeguard is taken out.
-//
-// Two have no test here, since nothing of this package carries them yet: Korifi's
-// line, and the daily audit's share of the tombstone line. That look-ups go through
-// the whole org is the adapter's part.
-func TestSafeguard(t *testing.T) {
-	t.Parallel()
-	for _, s := range safeguards() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.test(newRig(t, s.options))
-		})
-	}
+// mutation takes a safeguard out: in one file, one text that occurs there once.
+type mutation struct{ file, find, replace string }
+
+// safeguard is a line of docs/protocol.md section 11.
+type safeguard struct {
+	name    string
+	test    func(*rig)
+	options brokertest.ScheduleOptions
+	// without lists the ways to take the safeguard out. The mutations of one way
+	// are made together: of those each alone would do.
+	without [][]mutation
 }
 
-func conditionalClaim(r *rig) {
-	one, two := r.Reach(r.put(), "Put"), r.Reach(r.put(), "Put")
-	op := r.accepted(one)
-	result, err := r.answer(two)
-	if err != nil || result.Outcome != broker.OutcomeRunning || result.Operation != op {
-		r.t.Errorf("the loser of the race = %+v, %v; want the winner's operation %s", result, err, op)
-	}
-	r.drive(op)
-	r.left(1)
+func one(file, find, replace string) []mutation { return []mutation{{file, find, replace}} }
+
+// unwritten lets call decide without the write that holds the open call.
+func unwritten() [][]mutation {
+	return [][]mutation{one("lifecycle/call.go",
+		"Write: true, Outcome: Ongoing, Effect: Effect{Do: do,", "Write: false, Outcome: Ongoing, Effect: Effect{Do: do,")}
 }
 
-// givenUp: the platform gave the first PUT up, made the instance again and deleted it.
-func givenUp(r *rig) {
-	old := r.Reach(r.put(), "Put")
-	r.ready()
-	r.drive(r.accepted(r.remove()))
-	r.refused(old, broker.CodeConcurrency)
-	r.left(0)
+// unconditional makes a refused write again, on whatever is stored by now.
+func unconditional(file, write, record string) [][]mutation {
+	put := write + "(ctx, " + record + ", rec.Revision)"
+	return [][]mutation{one(file, put, put+
+		"\nif err == nil && !won {\nstored, won, err = b.put(ctx, "+record+", stored.Revision)\n}")}
 }
 
-func goneMovesLife(r *rig) {
-	old := r.Reach(r.put(), "Put")
-	r.refused(r.remove(), broker.CodeGone)
-	r.refused(old, broker.CodeConcurrency)
-	if s := r.record(instanceKey()).Lifecycle.State; s.Living() {
-		r.t.Errorf("the instance that was reported gone is %q", s)
-	}
+// anyTime lets a tick unbind whatever it once listed.
+func anyTime() [][]mutation {
+	return [][]mutation{one("broker/send.go", "c.check = b.stillDeleting(ctx, instance)", "c.check = func(Record, lifecycle.Decision) error { return nil }")}
 }
 
-// gone410Conditional: a 410 decided on a record that has moved is no 410.
-func gone410Conditional(r *rig) {
-	late := r.Reach(r.remove(), "Put")
-	r.ready()
-	op := r.accepted(late)
-	r.drive(op)
-	r.left(0)
-}
-
-// callBeforePost: the delete learns from the open call that a POST is on its way.
-func callBeforePost(r *rig) {
-	r.lost(r.accepted(r.put()), "CreateInstance")
-	gone := r.accepted(r.remove())
-	r.step(gone)
-	r.wants(gone, osb.InProgress)
-	r.landAndSettle(gone)
-	r.left(0)
-}
-
-// landAndSettle lets the delayed call land, its job and its open call end, and the
-// operation with them.
-func (r *rig) landAndSettle(operation string) {
-	r.t.Helper()
-	if len(r.Late) == 0 {
-		r.t.Fatal("no call is on its way")
-	}
-	r.Land(0)
-	r.Cloud.FinishAll()
-	r.step(operation)
-	r.Advance(brokertest.SettleAfter)
-	r.drive(operation)
-	r.wants(operation, osb.Succeeded)
-}
-
-// callBeforePatch: the update is not reported failed while a PATCH is on its way.
-func callBeforePatch(r *rig) {
-	r.ready()
-	op := r.accepted(r.patch(brokertest.PlanLarge))
-	r.lost(op, "UpdateInstance")
-	r.step(op) // sent again
-	r.failJob(brokertest.Rejected("no"))
-	r.step(op)
-	r.wants(op, osb.InProgress)
-	r.landAndSettle(op)
-	if left := r.left(1); left[0].Plan != brokertest.PlanLarge {
-		r.t.Errorf("the plan is %s", left[0].Plan)
-	}
-}
-
-// failJob lets the only running job end.
-func (r *rig) failJob(e brokertest.End) {
-	r.t.Helper()
-	running := r.Cloud.Running()
-	if len(running) != 1 {
-		r.t.Fatalf("%d jobs run, want 1", len(running))
-	}
-	r.Cloud.Finish(running[0], e)
-}
-
-func callsSurviveCancel(r *rig) {
-	callBeforePost(r)
-	r.ready()
-	r.lost(r.accepted(r.bind()), "CreateKey")
-	unbound := r.accepted(r.unbind())
-	r.step(unbound)
-	r.wants(unbound, osb.InProgress)
-	r.landAndSettle(unbound)
-	r.left(1)
-}
-
-func waitIsSettleAfter(r *rig) {
-	r.lost(r.accepted(r.put()), "CreateInstance")
-	gone := r.accepted(r.remove())
-	r.Advance(2 * time.Minute)
-	r.step(gone)
-	r.wants(gone, osb.InProgress)
-	r.landAndSettle(gone)
-	r.left(0)
-}
-
-// sendersAreBounded: an actor that slept after its intent does not send any more.
-func sendersAreBounded(r *rig) {
-	sleeper := r.Reach(r.tick(r.accepted(r.put())), "Put")
-	r.Choose(sleeper, brokertest.Pause)
-	gone := r.accepted(r.remove())
-	r.Advance(brokertest.SettleAfter + time.Minute)
-	r.drive(gone)
-	r.wants(gone, osb.Succeeded)
-	r.Finish(sleeper)
-	r.left(0)
-}
-
-func judgedBeforeLook(r *rig) {
-	r.lost(r.accepted(r.put()), "CreateInstance")
-	gone := r.accepted(r.remove())
-	r.Advance(brokertest.SettleAfter - 30*time.Second)
-	looker := r.Reach(r.tick(gone), "FindInstances")
-	r.Choose(looker, brokertest.Pause)
-	r.Land(0)
-	r.Advance(40 * time.Second)
-	r.Finish(looker)
-	r.wants(gone, osb.InProgress)
-	r.Cloud.FinishAll()
-	r.drive(gone)
-	r.left(0)
-}
-
-// failedWaits: a late POST replaces a row whose create failed.
-func failedWaits(r *rig) {
-	op := r.accepted(r.put())
-	r.lost(op, "CreateInstance")
-	r.step(op)
-	r.failJob(brokertest.Rejected("no"))
-	r.step(op)
-	r.wants(op, osb.InProgress)
-	r.landAndSettle(op)
-	r.left(1)
-}
-
-func nextUpdateWaits(r *rig) {
-	r.ready()
-	first := r.accepted(r.patch(brokertest.PlanLarge))
-	r.lost(first, "UpdateInstance")
-	r.drive(first)
-	r.wants(first, osb.Succeeded)
-	second := r.accepted(r.patch(brokertest.PlanSmall))
-	r.step(second)
-	r.Cloud.FinishAll()
-	r.step(second)
-	r.wants(second, osb.InProgress)
-	r.landAndSettle(second)
-	if left := r.left(1); left[0].Plan != brokertest.PlanSmall {
-		r.t.Errorf("the plan is %s, want that of the last update", left[0].Plan)
-	}
-}
-
-// adoptionByMark: the instance asked for again is not the leftover of the first try.
-func adoptionByMark(r *rig) {
-	first := r.accepted(r.put())
-	r.step(first)
-	r.Advance(11 * time.Minute)
-	r.step(first)
-	r.wants(first, osb.Failed)
-	r.Cloud.FinishAll()
-	second := r.accepted(r.put())
-	r.drive(second)
-	r.wants(second, osb.Succeeded)
-	if left := r.left(1); left[0].Operation != second {
-		r.t.Errorf("the instance carries the mark of %s, want %s", left[0].Operation, second)
-	}
-}
-
-// resumedDelete: a tick of a delete sleeps over the end of its delete and the
-// re-creation of the instance.
-func resumedDelete(r *rig) {
-	r.ready()
-	gone := r.accepted(r.remove())
-	sleeper := r.Reach(r.tick(gone), "FindInstances")
-	r.drive(gone)
-	r.ready()
-	r.Finish(sleeper)
-	r.Cloud.FinishAll()
-	r.left(1)
-}
-
-// deleteByGUID: the same, but the tick sleeps after its intent was stored.
-func deleteByGUID(r *rig) {
-	r.ready()
-	gone := r.accepted(r.remove())
-	sleeper := r.Reach(r.tick(gone), "Put")
-	r.Choose(sleeper, brokertest.Pause)
-	r.drive(gone)
-	r.ready()
-	r.Finish(sleeper)
-	r.Cloud.FinishAll()
-	r.left(1)
-}
-
-func conditionalReport(r *rig) {
-	op := r.accepted(r.put())
-	r.step(op)
-	r.Cloud.FinishAll()
-	sleeper := r.Reach(r.tick(op), "Put")
-	gone := r.accepted(r.remove())
-	r.drive(gone)
-	r.Finish(sleeper)
-	if s := r.record(instanceKey()).Lifecycle.State; s != lifecycle.Gone {
-		r.t.Errorf("after a late report the instance is %q, want gone", s)
-	}
-	r.wants(op, osb.Failed)
-}
-
-func failedByJob(r *rig) {
-	op := r.accepted(r.put())
-	r.step(op)
-	r.Cloud.MarkFailed("i")
-	r.step(op)
-	r.wants(op, osb.InProgress)
-	r.drive(op)
-	r.wants(op, osb.Succeeded)
-}
-
-func deleteFailedByOwnJob(r *rig) {
-	r.ready()
-	first := r.accepted(r.remove())
-	r.step(first)
-	r.failJob(brokertest.Rejected("not today"))
-	r.step(first)
-	r.wants(first, osb.Failed)
-	second := r.accepted(r.remove())
-	r.Advance(2 * time.Second) // a delete that follows a failed one waits
-	r.step(second)
-	r.wants(second, osb.InProgress)
-	r.failJob(brokertest.End{Fail: true, Description: "an operation is in progress"})
-	r.step(second)
-	r.wants(second, osb.InProgress)
-	r.drive(second)
-	r.left(0)
-}
-
-// bindOfFormerLife: the bind read the instance before it was deleted and made again.
-func bindOfFormerLife(r *rig) {
-	r.ready()
-	old := r.Reach(r.bind(), "Put")
-	r.drive(r.accepted(r.remove()))
-	r.ready()
-	op := r.accepted(old)
-	r.drive(op)
-	r.wants(op, osb.Failed)
-	r.left(1)
-}
-
-func instanceReadAgain(r *rig) {
-	r.ready()
-	late := r.Reach(r.bind(), "Put")
-	r.step(r.accepted(r.remove()))
-	op := r.accepted(late)
-	r.step(op)
-	r.wants(op, osb.Failed)
-	if r.called("CreateKey") {
-		r.t.Error("a key was asked for although the instance was being deleted")
-	}
-}
-
-func bindingsFirst(r *rig) {
-	r.ready()
-	r.drive(r.accepted(r.bind()))
-	gone := r.accepted(r.remove())
-	r.step(gone)
-	if n := r.Cloud.EffectsOf("i").Deletes; n != 0 {
-		r.t.Errorf("the instance was deleted %d times before its binding", n)
-	}
-	if s := r.record(bindingKey()).Lifecycle.State; s != lifecycle.Deleting {
-		r.t.Errorf("the binding is %q, want deleting", s)
-	}
-	r.drive(gone)
-	r.left(0)
-}
-
-// failedUnbindWithPost: an unbind that ran into its deadline left a POST behind.
-func failedUnbindWithPost(r *rig) {
-	r.ready()
-	r.lost(r.accepted(r.bind()), "CreateKey")
-	unbound := r.accepted(r.unbind())
-	r.Advance(11 * time.Minute)
-	r.step(unbound)
-	r.wants(unbound, osb.Failed)
-	gone := r.accepted(r.remove())
-	r.step(gone)
-	if n := r.Cloud.EffectsOf("i").Deletes; n != 0 {
-		r.t.Error("the instance was deleted while a key was on its way")
-	}
-	r.landAndSettle(gone)
-	r.left(0)
-}
-
-func strangersStay(r *rig) {
-	guid := r.Cloud.Plant("i", brokertest.OfferingDB)
-	op := r.accepted(r.put())
-	r.drive(op)
-	r.wants(op, osb.Failed)
-	gone := r.accepted(r.remove())
-	r.drive(gone)
-	r.wants(gone, osb.Succeeded)
-	if left := r.left(1); len(left) == 1 && left[0].GUID != guid {
-		r.t.Errorf("what is left is %s, want the stranger's %s", left[0].GUID, guid)
-	}
-}
-
-// refuser refuses one create for good.
-type refuser struct {
-	broker.Backend
-	next *bool
-}
-
-func (b refuser) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	if *b.next {
-		*b.next = false
-		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: "quota exceeded"}, errors.New("quota")
-	}
-	return b.Backend.CreateInstance(ctx, c)
-}
-
-func refusedWaits(r *rig) {
-	op := r.accepted(r.put())
-	r.lost(op, "CreateInstance")
-	backend := r.Backend.Backend
-	next := true
-	r.Backend.Backend = refuser{Backend: backend, next: &next}
-	r.step(op)
-	r.step(op)
-	r.wants(op, osb.InProgress)
-	r.landAndSettle(op)
-	r.left(1)
-}
-
-// recordBeforeList: what a look-up did not see may have been sent, answered and
-// struck off the record since.
-func recordBeforeList(r *rig) {
-	sender := r.Reach(r.tick(r.accepted(r.put())), "CreateInstance")
-	gone := r.accepted(r.remove())
-	looker := r.Reach(r.tick(gone), "FindInstances")
-	r.Choose(looker, brokertest.Pause)
-	r.Finish(sender)
-	r.Cloud.FinishAll()
-	r.Finish(looker)
-	r.wants(gone, osb.InProgress)
-	r.drive(gone)
-	r.left(0)
-}
-
-// foundByName: a late POST makes a row of another GUID than the recorded one.
-func foundByName(r *rig) {
-	op := r.accepted(r.put())
-	r.lost(op, "CreateInstance")
-	r.drive(op)
-	r.wants(op, osb.Succeeded)
-	gone := r.accepted(r.remove())
-	r.step(gone)
-	r.Cloud.FinishAll()
-	r.step(gone)
-	r.wants(gone, osb.InProgress)
-	r.landAndSettle(gone)
-	r.left(0)
-}
-
-func tombstoneOutlives(r *rig) {
-	old := r.Reach(r.put(), "Put")
-	r.ready()
-	r.drive(r.accepted(r.remove()))
-	r.Advance(time.Hour)
-	r.refused(old, broker.CodeConcurrency)
-	r.left(0)
-}
-
-// restartNumbers: the janitor died after it had started the workflow again, and that
-// workflow died as well.
-func restartNumbers(r *rig) {
-	op := r.accepted(r.put())
-	for range 2 {
-		r.Advance(6 * time.Minute)
-		janitor := r.Go("janitor", func(ctx context.Context) (any, error) { return r.Broker.Restart(ctx, 1) })
-		r.Choose(r.Reach(janitor, "Start"), brokertest.KillAfter)
-	}
-	if len(r.Started) != 3 {
-		r.t.Fatalf("%d starts, want 3: %+v", len(r.Started), r.Started)
-	}
-	for n, s := range r.Started {
-		if s.Operation != op || s.Restart != n {
-			r.t.Errorf("start %d is %+v, want restart %d of %s", n, s, n, op)
-		}
+func safeguards() []safeguard {
+	hasty := brokertest.ScheduleOptions{Deadline: 10 * time.Minute}
+	return []safeguard{
+		{name: "conditional claim", test: conditionalClaim, without: unconditional("broker/change.go", "stored, won, lost, err := b.write", "next")},
+		{name: "no claim after a lost write with another seq or life", test: givenUp, without: [][]mutation{
+			one("lifecycle/request.go", "(d.Outcome == Accepted || d.Outcome == Hold) && q.overtaken(r)", "false && q.overtaken(r)")}},
+		{name: "410 moves life", test: goneMovesLife, without: [][]mutation{
+			one("lifecycle/request.go", "d.Record, d.Write = tombstone(r, q), true", "_ = tombstone")}},
+		{name: "410 conditionally", test: gone410Conditional, without: unconditional("broker/change.go", "stored, won, lost, err := b.write", "next")},
+		{name: "conditional write before POST with the open call in it", test: callBeforePost, without: unwritten()},
+		{name: "open call before PATCH", test: callBeforePatch, without: unwritten()},
+		{name: "open calls survive the cancel and delete waits for open POSTs", test: callsSurviveCancel, without: [][]mutation{
+			one("lifecycle/request.go", "n.ExpiresAt = time.Time{}", "n.ExpiresAt, n.OpenCalls = time.Time{}, nil"),
+			one("lifecycle/delete.go", "none && r.HasOpenCall(Create, t.ReadAt)", "false"),
+			one("lifecycle/delete.go", "case r.HasOpenCall(Create, t.ReadAt) && !Orphaned(r, *t.Instance):", "case false:")}},
+		{name: "wait is H", test: waitIsSettleAfter, without: [][]mutation{
+			one("lifecycle/call.go", "Until: t.Now.Add(t.SettleAfter)", "Until: t.Now.Add(time.Minute)")}},
+		{name: "senders bounded", test: sendersAreBounded, without: [][]mutation{
+			one("broker/send.go", "left := b.remaining(t.Now)", "left := b.CallTimeout")}},
+		{name: "entries judged before the look-up", test: judgedBeforeLook, without: [][]mutation{
+			one("lifecycle/delete.go", "none && r.HasOpenCall(Create, t.ReadAt)", "none && r.HasOpenCall(Create, t.Now)")}},
+		{name: "failed create waits for open calls", test: failedWaits, without: [][]mutation{
+			one("lifecycle/create.go", ` || r.HasOpenCall("", t.ReadAt)`, "")}},
+		{name: "failed update waits for open calls", test: callBeforePatch, without: [][]mutation{
+			one("lifecycle/tick.go", `if r.HasOpenCall("", t.ReadAt) {`, "if false {")}},
+		{name: "next update waits for foreign open calls", test: nextUpdateWaits, without: [][]mutation{
+			one("lifecycle/update.go", "case r.hasOpenCallOfOthers(t.ReadAt):", "case false:")}},
+		{name: "adoption by operation mark", test: adoptionByMark, options: hasty, without: [][]mutation{
+			one("lifecycle/create.go", "case row.Marked && row.Operation == r.Operation.ID:", "case row.Marked && row.Seq <= r.Operation.Seq:")}},
+		{name: "conditional write before DELETE and known operations", test: resumedDelete, without: [][]mutation{{
+			{"lifecycle/call.go", "Write: true, Outcome: Ongoing, Effect: Effect{Do: SendDelete,", "Write: false, Outcome: Ongoing, Effect: Effect{Do: SendDelete,"},
+			{"lifecycle/delete.go", "row.Marked && r.KnowsOperation(row.Operation)", "row.Marked"}}}},
+		{name: "DELETE by the guid of the look-up", test: deleteByGUID, without: [][]mutation{
+			one("broker/send.go", "return backend.DeleteInstance(ctx, e.GUID)", "look, _ := backend.FindInstances(ctx, rec.Key.InstanceID)\n"+
+				"for _, row := range look.Rows {\ne.GUID = row.GUID\n}\nreturn backend.DeleteInstance(ctx, e.GUID)")}},
+		{name: "conditional report", test: conditionalReport, without: unconditional("broker/advance.go", "stored, won, err := b.put", "b.describe(ctx, settle(rec, d), d, t.Look)")},
+		{name: "failed only when the job says so", test: failedByJob, without: [][]mutation{
+			one("lifecycle/create.go", "!finalFailure(job.State, row.Age, t.SettleAfter) || ", "")}},
+		{name: "delete failed only by the own job", test: deleteFailedByOwnJob, without: [][]mutation{
+			one("lifecycle/delete.go", "return deleteRow(r, t, rows[0].GUID)",
+				"if rows[0].Last.failed(Delete) {\nreturn fail(r, t, Finished{})\n}\nreturn deleteRow(r, t, rows[0].GUID)"),
+			one("lifecycle/delete.go", " && t.Job.FromBackingBroker", "")}},
+		{name: "binding tied to incarnation and guid", test: bindOfFormerLife, without: [][]mutation{{
+			{"lifecycle/request.go", " || instance.CreateOp != binding.InstanceCreateOp", ""},
+			{"lifecycle/create.go", "if r.InstanceGUID == \"\" {\n\t\tif", "{\n\t\tif"}}}},
+		{name: "instance read again after the claim", test: instanceReadAgain, without: [][]mutation{
+			one("lifecycle/create.go", "if cannotBind(r, *t.Instance) {", "if false {")}},
+		{name: "bindings first then the instance", test: bindingsFirst, without: [][]mutation{
+			one("lifecycle/delete.go", "bindingsFirst(r, t, none); waits {", "bindingsFirst(r, t, none); waits && false {")}},
+		{name: "failed unbinds without open POST", test: failedUnbindWithPost, options: hasty, without: [][]mutation{
+			one("lifecycle/delete.go", "waiting = waiting || b.HasOpenCreate", "_ = b.HasOpenCreate")}},
+		{name: "unmarked rows are not ours", test: strangersStay, without: [][]mutation{
+			one("lifecycle/delete.go", "default: // safeguard: unmarked rows are not ours", "default:\no.ours = append(o.ours, row)")}},
+		{name: "refused waits for open calls", test: refusedWaits, without: [][]mutation{
+			one("lifecycle/create.go", "failWhenSettled(r, t, Finished{Description: op.FinalRefusal, Code: op.Code})", "fail(r, t, Finished{Description: op.FinalRefusal, Code: op.Code})")}},
+		{name: "record read before a list", test: recordBeforeList, without: [][]mutation{
+			one("broker/advance.go", "t.Now = b.Now()", "t.Now = b.Now()\nif t.Look != nil {\nrec, _ = b.Store.Get(ctx, key)\n}")}},
+		{name: "look-up by name even when the guid is known", test: foundByName, without: [][]mutation{
+			one("broker/learn.go", "return backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)",
+				"if rec.Lifecycle.CFGUID != \"\" {\nreturn backend.FindInstance(ctx, rec.Lifecycle.CFGUID)\n}\nreturn backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)")}},
+		{name: "tombstone outlives requests", test: tombstoneOutlives, without: [][]mutation{
+			one("lifecycle/tick.go", "d.Record.ExpiresAt = t.Now.Add(t.TombstoneTTL)", "d.Record.ExpiresAt = t.Now.Add(time.Second)")}},
+		{name: "predecessor's incarnation compared", test: rotationOverLives, without: [][]mutation{
+			one("broker/rotate.go", "lifecycle.EffectiveState(old.Lifecycle, view(p.instance)) != lifecycle.Ready", "old.Lifecycle.State != lifecycle.Ready")}},
+		// Not lines of their own, but of the same kind: the first read of a request
+		// that was held, and a tick that goes on after its delete has ended.
+		{name: "no claim after a hold with another life", test: heldBindGivenUp, without: [][]mutation{
+			one("broker/bind.go", "c.first = firstRead(rec)", "_ = firstRead")}},
+		{name: "no unbinding after the delete ended", test: staleTickOfEndedDelete, without: anyTime()},
+		{name: "no unbinding after the delete failed", test: staleTickOfFailedDelete, without: anyTime()},
+		{name: "janitor and restart number persisted", test: restartNumbers, without: [][]mutation{
+			one("broker/janitor.go", "next.Lifecycle.Operation.Restarts++", "_ = next")}},
 	}
 }
