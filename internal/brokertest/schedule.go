@@ -85,6 +85,8 @@ type Scheduler struct {
 	clock  time.Time
 	parked chan struct{}
 	actors []*Actor
+	// running is the actor at work; nil while all wait.
+	running *Actor
 }
 
 // LateCall is a POST, PATCH or DELETE that is still on its way.
@@ -236,6 +238,7 @@ func (s *Scheduler) Go(name string, run func(context.Context) (any, error)) *Act
 	a.cancel = cancel
 	s.actors = append(s.actors, a)
 	s.note("%s begins", name)
+	s.running = a
 	go func() {
 		a.Killed = true // until it returned
 		defer func() {
@@ -250,6 +253,7 @@ func (s *Scheduler) Go(name string, run func(context.Context) (any, error)) *Act
 		a.Killed = false
 	}()
 	<-s.parked
+	s.running = nil
 	s.noteEnd(a)
 	return a
 }
@@ -270,10 +274,15 @@ func (s *Scheduler) Choose(a *Actor, c Choice) {
 		return
 	}
 	s.note("%s: %s: %s", a.Name, a.At, c)
+	s.running = a
 	a.resume <- c
 	<-s.parked
+	s.running = nil
 	s.noteEnd(a)
 }
+
+// Running returns the actor that is at work now, or nil.
+func (s *Scheduler) Running() *Actor { return s.running }
 
 // Reach lets the actor proceed until it waits before a call of this name, or is
 // done. One that makes thousands of calls without getting there is killed.
