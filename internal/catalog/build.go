@@ -6,16 +6,85 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// builder collects a catalog in the order of the marketplace. OSB demands unique
-// ids and names, and platforms refuse a whole catalog for one clash, so of two that
-// clash the later is left out.
+// errEmpty: a marketplace without a single plan is never believed. Platforms that get an empty catalog may drop what
+// they know, and Cloud Foundry's answer is the same when a login has merely lost its role.
+var errEmpty = errors.New("the marketplace has no usable service plan; " +
+	"check that plans are enabled for the org and that the login may see them")
+
+// snapshot is a catalog, ready to be served. It never changes once published.
+type snapshot struct {
+	document Document
+	// plans by service id and plan id.
+	plans   map[string]map[string]broker.Plan
+	schemas map[schemaKey]*planSchema
+	// digest of the text that it was built of.
+	digest [sha256.Size]byte
+	// leftOut are sentences about what the catalog misses, in marketplace order.
+	leftOut []string
+	// unmatched are the names of Source.Rotatable that no plan has.
+	unmatched []string
+}
+
+// build makes the snapshot of a text that encode wrote, perhaps long ago. errEmpty when nothing of it can be offered.
+// Of s only IDs and Rotatable count.
+func build(text []byte, s Source) (*snapshot, error) {
+	var market broker.Marketplace
+	if err := json.Unmarshal(text, &market); err != nil {
+		return nil, fmt.Errorf("decode the marketplace: %w", err)
+	}
+	b := newBuilder(s)
+	for _, o := range market.Offerings {
+		b.offering(o)
+	}
+	if len(b.catalog.Services) == 0 {
+		return nil, errEmpty
+	}
+	body, err := marshal(b.catalog)
+	if err != nil {
+		return nil, fmt.Errorf("encode the catalog: %w", err)
+	}
+	sum := sha256.Sum256(body)
+	return &snapshot{
+		document: Document{Body: body, ETag: `"` + hex.EncodeToString(sum[:]) + `"`},
+		plans:    b.plans, schemas: b.schemas, digest: sha256.Sum256(text),
+		leftOut: b.leftOut, unmatched: b.rotatable.unmatched(),
+	}, nil
+}
+
+// follow dates the snapshot. A body that stays the same keeps its date; a new one is dated at, in whole seconds as HTTP
+// has them, and always later than the old.
+func (s *snapshot) follow(prev *snapshot, at time.Time) {
+	if prev != nil && prev.document.ETag == s.document.ETag {
+		s.document = prev.document
+		return
+	}
+	s.document.Modified = at.UTC().Truncate(time.Second)
+	if prev != nil && !s.document.Modified.After(prev.document.Modified) {
+		s.document.Modified = prev.document.Modified.Add(time.Second)
+	}
+}
+
+// inherit takes over the schemas that prev has as well, so that a change elsewhere neither compiles them again nor
+// reports them again.
+func (s *snapshot) inherit(prev *snapshot) {
+	if prev == nil {
+		return
+	}
+	for key, schema := range s.schemas {
+		if old := prev.schemas[key]; schema.sameAs(old) {
+			s.schemas[key] = old
+		}
+	}
+}
+
+// builder collects a catalog in the order of the marketplace. OSB demands unique ids and names, and platforms refuse a
+// whole catalog for one clash, so of two that clash the later is left out.
 type builder struct {
 	ids       string
 	rotatable rotatable
@@ -46,31 +115,31 @@ func (b *builder) id(catalogID, guid string) string {
 	return catalogID
 }
 
-func (b *builder) skip(format string, args ...any) {
+func (b *builder) leaveOut(format string, args ...any) {
 	b.leftOut = append(b.leftOut, fmt.Sprintf(format, args...))
 }
 
-// offering adds o and its plans. An offering without plans is skipped silently: it
-// is how Cloud Foundry shows one whose plans are not enabled for the org.
+// offering adds o and its plans. An offering without plans is left out without a word: it is how Cloud Foundry shows
+// one whose plans are not enabled for the org.
 func (b *builder) offering(o broker.MarketOffering) {
 	id := b.id(o.CatalogID, o.GUID)
 	if why := clash(id, o.Name, b.plans[id] != nil, b.names[o.Name]); why != "" {
-		b.skip("offering %q (%s): %s", o.Name, o.GUID, why)
+		b.leaveOut("offering %q (%s): %s", o.Name, o.GUID, why)
 		return
 	}
-	k := pack{builder: b, offering: o, id: id, names: map[string]bool{}, plans: map[string]broker.Plan{}}
+	one := offeringBuilder{all: b, offering: o, id: id, names: map[string]bool{}, plans: map[string]broker.Plan{}}
 	for _, p := range o.Plans {
-		k.plan(p)
+		one.plan(p)
 	}
-	if len(k.plans) == 0 {
+	if len(one.plans) == 0 {
 		return
 	}
 	service := offeringOf(o, id)
-	service.Plans = k.listed
+	service.Plans = one.listed
 	b.catalog.Services = append(b.catalog.Services, service)
 	b.names[o.Name] = true
-	b.plans[id] = k.plans
-	for planID := range k.plans {
+	b.plans[id] = one.plans
+	for planID := range one.plans {
 		b.planIDs[planID] = true
 	}
 }
@@ -90,9 +159,9 @@ func clash(id, name string, idTaken, nameTaken bool) string {
 	return ""
 }
 
-// pack collects the plans of one offering.
-type pack struct {
-	*builder
+// offeringBuilder collects the plans of one offering.
+type offeringBuilder struct {
+	all      *builder
 	offering broker.MarketOffering
 	id       string
 	names    map[string]bool
@@ -100,151 +169,73 @@ type pack struct {
 	listed   []osb.ServicePlan
 }
 
-func (k *pack) plan(p broker.MarketPlan) {
-	id := k.builder.id(p.CatalogID, p.GUID)
-	_, here := k.plans[id]
-	if why := clash(id, p.Name, here || k.planIDs[id], k.names[p.Name]); why != "" {
-		k.skip("plan %q (%s) of offering %q: %s", p.Name, p.GUID, k.offering.Name, why)
+func (o *offeringBuilder) plan(p broker.MarketPlan) {
+	id := o.all.id(p.CatalogID, p.GUID)
+	_, idTaken := o.plans[id]
+	if why := clash(id, p.Name, idTaken || o.all.planIDs[id], o.names[p.Name]); why != "" {
+		o.all.leaveOut("plan %q (%s) of offering %q: %s", p.Name, p.GUID, o.offering.Name, why)
 		return
 	}
-	p = k.presentable(p)
-	rotatable := k.rotatable.has(k.offering, p)
-	k.names[p.Name] = true
-	k.listed = append(k.listed, planOf(p, id, rotatable))
-	k.plans[id] = k.known(p, id, rotatable)
-	for _, s := range planSchemas(k.offering, p) {
-		k.schemas[schemaKey{k.id, id, s.use}] = s
+	p = o.presentable(p)
+	rotatable := o.all.rotatable.has(o.offering, p)
+	o.names[p.Name] = true
+	o.listed = append(o.listed, planOf(p, id, rotatable))
+	o.plans[id] = o.known(p, id, rotatable)
+	for _, s := range schemasOf(&p) {
+		if len(*s.text) > 0 {
+			o.all.schemas[schemaKey{o.id, id, s.use}] = &planSchema{offering: o.offering.Name, plan: p.Name, use: s.use, text: *s.text}
+		}
 	}
 }
 
 // presentable is the plan without what OSB does not allow in a catalog.
-func (k *pack) presentable(p broker.MarketPlan) broker.MarketPlan {
-	for _, s := range []struct {
-		use  schemaUse
-		text *json.RawMessage
-	}{{createUse, &p.CreateSchema}, {updateUse, &p.UpdateSchema}, {bindUse, &p.BindSchema}} {
+func (o *offeringBuilder) presentable(p broker.MarketPlan) broker.MarketPlan {
+	for _, s := range schemasOf(&p) {
 		if why := unpublishable(*s.text); why != "" {
 			*s.text = nil
-			k.skip("the %s schema of plan %q (%s) of offering %q: %s", s.use, p.Name, p.GUID, k.offering.Name, why)
+			o.all.leaveOut("the %s schema of plan %q (%s) of offering %q: %s", s.use, p.Name, p.GUID, o.offering.Name, why)
 		}
 	}
 	if p.MaintenanceVersion != "" && !semanticVersion.MatchString(p.MaintenanceVersion) {
-		k.skip("the maintenance_info of plan %q (%s) of offering %q: its version is no semantic version",
-			p.Name, p.GUID, k.offering.Name)
+		o.all.leaveOut("the maintenance_info of plan %q (%s) of offering %q: its version is no semantic version",
+			p.Name, p.GUID, o.offering.Name)
 		p.MaintenanceVersion = ""
 	}
 	return p
 }
 
 // known is what the use cases learn about the plan.
-func (k *pack) known(p broker.MarketPlan, id string, rotatable bool) broker.Plan {
+func (o *offeringBuilder) known(p broker.MarketPlan, id string, rotatable bool) broker.Plan {
 	return broker.Plan{
-		ServiceID: k.id, PlanID: id,
-		OfferingName: k.offering.Name, PlanName: p.Name,
+		ServiceID: o.id, PlanID: id,
+		OfferingName: o.offering.Name, PlanName: p.Name,
 		PlanGUID:               p.GUID,
 		Bindable:               p.Bindable,
 		BindingRotatable:       rotatable,
 		PlanUpdateable:         p.PlanUpdateable,
-		InstancesRetrievable:   k.offering.InstancesRetrievable,
-		BindingsRetrievable:    k.offering.BindingsRetrievable,
-		AllowContextUpdates:    k.offering.AllowContextUpdates,
+		InstancesRetrievable:   o.offering.InstancesRetrievable,
+		BindingsRetrievable:    o.offering.BindingsRetrievable,
+		AllowContextUpdates:    o.offering.AllowContextUpdates,
 		MaintenanceVersion:     p.MaintenanceVersion,
 		MaximumPollingDuration: p.MaximumPollingDuration,
 	}
 }
 
-// errEmpty: a marketplace without a single plan is never believed. Platforms that
-// get an empty catalog may drop what they know, and Cloud Foundry's answer is the
-// same when a login has merely lost its role.
-var errEmpty = errors.New("the marketplace has no usable service plan; " +
-	"check that plans are enabled for the org and that the login may see them")
-
-// snapshot is a catalog, ready to be served. It never changes once published.
-type snapshot struct {
-	document Document
-	// plans by service id and plan id.
-	plans   map[string]map[string]broker.Plan
-	schemas map[schemaKey]*planSchema
-	// digest of the text that it was built of.
-	digest [sha256.Size]byte
-	// leftOut are sentences about what the catalog misses, in marketplace order.
-	leftOut []string
-	// unmatched are the names of Source.Rotatable that no plan has.
-	unmatched []string
-}
-
-// build makes the snapshot of a text that encode wrote, perhaps long ago. errEmpty
-// when nothing of it can be offered. Of s only the rules count, not where it is.
-func build(text []byte, s Source) (*snapshot, error) {
-	var market broker.Marketplace
-	if err := json.Unmarshal(text, &market); err != nil {
-		return nil, fmt.Errorf("decode the marketplace: %w", err)
-	}
-	b := newBuilder(s)
-	for _, o := range market.Offerings {
-		b.offering(o)
-	}
-	if len(b.catalog.Services) == 0 {
-		return nil, errEmpty
-	}
-	body, err := marshal(b.catalog)
-	if err != nil {
-		return nil, fmt.Errorf("encode the catalog: %w", err)
-	}
-	sum := sha256.Sum256(body)
-	return &snapshot{
-		document: Document{Body: body, ETag: `"` + hex.EncodeToString(sum[:]) + `"`},
-		plans:    b.plans,
-		schemas:  b.schemas,
-		digest:   sha256.Sum256(text),
-		leftOut:  b.leftOut,
-
-		unmatched: b.rotatable.unmatched(),
-	}, nil
-}
-
-// follow dates the snapshot. A body that stays the same keeps its date; a new one
-// is dated at, in whole seconds as HTTP has them, and always later than the old.
-func (s *snapshot) follow(prev *snapshot, at time.Time) {
-	if prev != nil && prev.document.ETag == s.document.ETag {
-		s.document = prev.document
-		return
-	}
-	s.document.Modified = at.UTC().Truncate(time.Second)
-	if prev != nil && !s.document.Modified.After(prev.document.Modified) {
-		s.document.Modified = prev.document.Modified.Add(time.Second)
-	}
-}
-
-// inherit takes over the schemas that prev has as well, so that a change elsewhere
-// neither compiles them again nor reports them again.
-func (s *snapshot) inherit(prev *snapshot) {
-	if prev == nil {
-		return
-	}
-	for key, schema := range s.schemas {
-		if old := prev.schemas[key]; schema.sameAs(old) {
-			s.schemas[key] = old
-		}
-	}
-}
-
-// rotatable is the list of Source.Rotatable with what it was good for. Cloud Foundry
-// does not know OSB's binding_rotatable, so an operator says which plans have it.
+// rotatable is the list of Source.Rotatable with the names that some plan has. Cloud Foundry does not know OSB's
+// binding_rotatable, so an operator says which plans have it.
 type rotatable struct {
 	names []string
 	used  map[string]bool
 }
 
-// has reports whether the bindings of p can be rotated (OSB "Binding Rotation"). A
-// plan that cannot be bound has none.
+// has reports whether the bindings of p can be rotated (OSB "Binding Rotation"). A plan that cannot be bound has none.
 func (r *rotatable) has(o broker.MarketOffering, p broker.MarketPlan) bool {
 	if !p.Bindable {
 		return false
 	}
 	found := false
-	for _, name := range []string{o.Name, o.Name + "/" + p.Name} {
-		if slices.Contains(r.names, name) {
+	for _, name := range r.names {
+		if name == o.Name || name == o.Name+"/"+p.Name {
 			r.used[name], found = true, true
 		}
 	}

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/schema"
 )
 
-// OSB: ids and names are unique (CAT-10, CAT-11, CAT-24, CAT-25), every offering
-// has a plan (CAT-14).
+// OSB: ids and names are unique (CAT-10, CAT-11, CAT-24, CAT-25), every offering has a plan (CAT-14).
 func TestClashes(t *testing.T) {
 	t.Parallel()
 	renamed := func(p broker.MarketPlan, name string) broker.MarketPlan { p.Name = name; return p }
@@ -48,10 +47,6 @@ func TestClashes(t *testing.T) {
 			},
 			want:    "a:a1",
 			leftOut: []string{`offering "a" (g): the name is taken by an earlier one`},
-		},
-		"see case in names": {
-			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("A", plan("A1"))},
-			want:      "a:a1 A:A1",
 		},
 		"leave out the later plan with a name": {
 			offerings: []broker.MarketOffering{offering("a", plan("a1"), renamed(plan("a2"), "a1"))},
@@ -96,21 +91,11 @@ func TestClashes(t *testing.T) {
 				`plan "n" (g3) of offering "a": it has no id`,
 			},
 		},
-		"report a schema that is too long": {
-			offerings: []broker.MarketOffering{offering("a", broker.MarketPlan{
-				GUID: "g", CatalogID: "i", Name: "n", BindSchema: json.RawMessage(`{"$schema":"` + strings.Repeat("x", schema.MaxBytes) + `"}`),
-			})},
-			want:    "a:n",
-			leftOut: []string{`the bind schema of plan "n" (g) of offering "a": it is longer than 65536 bytes`},
-		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := build(textOf(t, broker.Marketplace{Offerings: tt.offerings}), Source{IDs: tt.ids})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := built(t, broker.Marketplace{Offerings: tt.offerings}, Source{IDs: tt.ids})
 			if diff := cmp.Diff(tt.want, outline(t, s.document.Body)); diff != "" {
 				t.Error(diff)
 			}
@@ -147,23 +132,19 @@ func TestNothingUsableIsNoCatalog(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]broker.Marketplace{
 		"no offering":           {},
-		"an offering, no plans": {Offerings: []broker.MarketOffering{offering("a")}},
-		"no plan with an id":    {Offerings: []broker.MarketOffering{offering("a", broker.MarketPlan{Name: "n"})}},
+		"an offering, no plans": marketWith(offering("a")),
+		"no plan with an id":    marketWith(offering("a", broker.MarketPlan{Name: "n"})),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := build(textOf(t, m), Source{IDs: IDsBroker}); !errors.Is(err, errEmpty) {
-				t.Errorf("error %v, want errEmpty", err)
-			}
-		})
+		if _, err := build(textOf(t, m), Source{}); !errors.Is(err, errEmpty) {
+			t.Errorf("%s: error %v, want errEmpty", name, err)
+		}
 	}
 }
 
-// One marketplace gives one text, whichever process fetched it and whether it was
-// stored in between (CAT-05).
+// One marketplace gives one text, whichever process fetched it and whether it was stored in between (CAT-05).
 func TestBuildIsDeterministic(t *testing.T) {
 	t.Parallel()
-	m := shop("db")
+	m := marketOf("db")
 	m.Offerings[0].Description = "a < b & c \u2028 \xff"
 	m.Offerings[0].Metadata = json.RawMessage("{\"html\": \"<&>\u2028\", \"big\": 9007199254740993, \"e\": 1E+2}")
 	for i := range 50 {
@@ -171,18 +152,12 @@ func TestBuildIsDeterministic(t *testing.T) {
 		m.Offerings[0].Plans = append(m.Offerings[0].Plans, plan(name))
 	}
 	text := textOf(t, m)
-	first, err := build(text, Source{IDs: IDsBroker})
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := built(t, m, Source{IDs: IDsBroker})
 	var stored broker.Marketplace
 	if err := json.Unmarshal(text, &stored); err != nil {
 		t.Fatal(err)
 	}
-	second, err := build(textOf(t, stored), Source{IDs: IDsBroker})
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := built(t, stored, Source{IDs: IDsBroker})
 	if first.document.ETag != second.document.ETag || string(first.document.Body) != string(second.document.Body) {
 		t.Error("two builds of one marketplace differ")
 	}
@@ -196,9 +171,7 @@ func TestRotatablePlans(t *testing.T) {
 	t.Parallel()
 	unbindable := plan("z")
 	unbindable.Bindable = false
-	m := broker.Marketplace{Offerings: []broker.MarketOffering{
-		offering("a", plan("x"), plan("y"), unbindable), offering("b", plan("v"), plan("w")),
-	}}
+	m := marketWith(offering("a", plan("x"), plan("y"), unbindable), offering("b", plan("v"), plan("w")))
 	for name, tt := range map[string]struct {
 		names     []string
 		want      string
@@ -214,10 +187,7 @@ func TestRotatablePlans(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := build(textOf(t, m), Source{Rotatable: tt.names})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := built(t, m, Source{Rotatable: tt.names})
 			var known []string
 			for _, id := range []string{"a/x", "a/y", "a/z", "b/v", "b/w"} {
 				offering, plan, _ := strings.Cut(id, "/")
@@ -247,19 +217,85 @@ func TestRotatablePlans(t *testing.T) {
 
 func TestRotatableNamesWithoutPlanAreReportedOncePerChange(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.shelves["a"].source.Rotatable = []string{"db", "queue/none"}
+	r := newService(newStore())
+	r.clients["a"].source.Rotatable = []string{"db", "queue/none"}
 	for _, step := range []struct {
 		name string
 		want int
 	}{{"db", 1}, {"db", 1}, {"other", 2}, {"db", 3}} {
-		r.market.set(shop(step.name), nil)
-		r.mustRefresh(t)
+		r.offer(t, marketOf(step.name))
 		if n := r.log.count("names under catalog.rotatable have no plan"); n != step.want {
 			t.Fatalf("%d reports after %s, want %d", n, step.name, step.want)
 		}
 	}
 	if r.log.count(`level=INFO msg="names under`) != 3 || r.log.count(`names="[db queue/none]"`) != 1 || r.log.count("queue/none") != 3 {
 		t.Error("the reports do not name what they are about")
+	}
+}
+
+func TestMetadataThatIsNoUsableObjectIsLeftOut(t *testing.T) {
+	t.Parallel()
+	want := string(built(t, marketOf("db"), Source{}).document.Body)
+	for name, raw := range map[string]string{
+		"absent": "", "null": "null", "empty object": " { } ", "array": `[1]`, "string": `"x"`,
+		"cut off": `{"a":`, "key twice": `{"a":1,"a":2}`, "not UTF-8": "{\"a\":\"\xff\"}",
+	} {
+		m := marketOf("db")
+		m.Offerings[0].Metadata = json.RawMessage(raw)
+		m.Offerings[0].Plans[0].Metadata = json.RawMessage(raw)
+		m.Offerings[0].Plans[0].CreateSchema = json.RawMessage(raw)
+		if diff := cmp.Diff(want, string(built(t, m, Source{}).document.Body)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// OSB "Service Plan Object" (CAT-32, CAT-33, CAT-38), where TestCatalog shows one way only.
+func TestPlanMapping(t *testing.T) {
+	t.Parallel()
+	const rest = `,"name":"small","description":"about small","free":true,"bindable":true,"plan_updateable":false`
+	for name, tt := range map[string]struct {
+		change func(*broker.MarketPlan)
+		ids    string
+		want   string // what follows the id
+	}{
+		"GUIDs of Cloud Foundry": {func(*broker.MarketPlan) {}, IDsCloudFoundry, `"guid-small"` + rest},
+		"only the schemas that say something": {func(p *broker.MarketPlan) {
+			p.CreateSchema, p.UpdateSchema = json.RawMessage(`{`+draft4+`,"type":"object"}`), json.RawMessage(`{}`)
+		}, "", `"id-small"` + rest + `,"schemas":{"service_instance":{"create":{"parameters":{` + draft4 + `,"type":"object"}}}}`},
+		"a schema of bindings alone": {func(p *broker.MarketPlan) { p.BindSchema = json.RawMessage(`{` + draft4 + `}`) },
+			"", `"id-small"` + rest + `,"schemas":{"service_binding":{"create":{"parameters":{` + draft4 + `}}}}`},
+		"the polling duration rounded up to seconds": {func(p *broker.MarketPlan) { p.MaximumPollingDuration = 2*time.Second + 1 },
+			"", `"id-small"` + rest + `,"maximum_polling_duration":3`},
+		"no polling duration that is none": {func(p *broker.MarketPlan) { p.MaximumPollingDuration = -time.Second }, "", `"id-small"` + rest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := plan("small")
+			tt.change(&p)
+			body := string(built(t, marketWith(offering("db", p)), Source{IDs: tt.ids}).document.Body)
+			_, got, _ := strings.Cut(strings.TrimSuffix(body, `}]}]}`), `"plans":[{"id":`)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// OSB "Cost Object" (CAT-48): metadata and prices of Cloud Foundry to metadata of the plan.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	const usd = `[{"currency":"USD","amount":1,"unit":"Monthly"}]`
+	for name, tt := range map[string]struct{ metadata, prices, want string }{
+		"make metadata": {"", `[{"currency":"USD","amount":99.90,"unit":"Monthly"},{"currency":"EUR","amount":0,"unit":"Hour"}]`,
+			`{"costs":[{"amount":{"USD":99.90},"unit":"Monthly"},{"amount":{"EUR":0},"unit":"Hour"}]}`},
+		"are added to metadata":   {`{"bullets":["b"],"a":1}`, usd, `{"bullets":["b"],"a":1,"costs":[{"amount":{"USD":1},"unit":"Monthly"}]}`},
+		"give way to those there": {`{"costs":[]}`, usd, `{"costs":[]}`},
+		"lack a part":             {"", `[{"currency":"USD","amount":1},{"amount":1,"unit":"Hour"},{"currency":"USD","unit":"Hour"}]`, ""},
+		"are no list of prices":   {"", `{"USD":1}`, ""},
+	} {
+		if got := string(withCosts(json.RawMessage(tt.metadata), json.RawMessage(tt.prices))); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
 	}
 }

@@ -12,16 +12,17 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
 )
-
-var errDown = errors.New("cloud foundry does not answer")
-
-var startOfTime = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
 const (
 	draft4 = `"$schema":"http://json-schema.org/draft-04/schema#"`
 	draft7 = `"$schema":"http://json-schema.org/draft-07/schema#"`
 )
+
+var errDown = errors.New("cloud foundry does not answer")
+
+var startOfTime = time.Date(2026, 3, 1, 12, 0, 0, 500_000_000, time.UTC)
 
 // said is the text of an error, "" for nil.
 func said(err error) string {
@@ -31,9 +32,13 @@ func said(err error) string {
 	return err.Error()
 }
 
-// shop is a marketplace with one offering and one plan, both named after name.
-func shop(name string) broker.Marketplace {
-	return broker.Marketplace{Offerings: []broker.MarketOffering{offering(name, plan(name+"-small"))}}
+// marketOf is a marketplace with one offering and one plan, both named after name.
+func marketOf(name string) broker.Marketplace {
+	return marketWith(offering(name, plan(name+"-small")))
+}
+
+func marketWith(offerings ...broker.MarketOffering) broker.Marketplace {
+	return broker.Marketplace{Offerings: offerings}
 }
 
 func offering(name string, plans ...broker.MarketPlan) broker.MarketOffering {
@@ -59,17 +64,17 @@ func textOf(t *testing.T, m broker.Marketplace) []byte {
 	return text
 }
 
-func bodyOf(t *testing.T, m broker.Marketplace, ids string) string {
+func built(t *testing.T, m broker.Marketplace, s Source) *snapshot {
 	t.Helper()
-	s, err := build(textOf(t, m), Source{IDs: ids})
+	catalog, err := build(textOf(t, m), s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(s.document.Body)
+	return catalog
 }
 
-// market is a Cloud Foundry whose answer the test sets.
-type market struct {
+// cloudFoundry is one whose answer the test sets.
+type cloudFoundry struct {
 	mu      sync.Mutex
 	answer  broker.Marketplace
 	err     error
@@ -80,19 +85,19 @@ type market struct {
 	entered chan struct{}
 }
 
-func (m *market) set(answer broker.Marketplace, err error) {
+func (m *cloudFoundry) set(answer broker.Marketplace, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answer, m.err = answer, err
 }
 
-func (m *market) count() int {
+func (m *cloudFoundry) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fetches
 }
 
-func (m *market) fetch(ctx context.Context) (broker.Marketplace, error) {
+func (m *cloudFoundry) fetch(ctx context.Context) (broker.Marketplace, error) {
 	m.mu.Lock()
 	m.fetches++
 	hold := m.hold
@@ -113,75 +118,59 @@ func (m *market) fetch(ctx context.Context) (broker.Marketplace, error) {
 	return m.answer, m.err
 }
 
-// memory is a CatalogStore with the contract of broker.CatalogStore.
-type memory struct {
-	mu       sync.Mutex
-	catalogs map[string]broker.StoredCatalog
-	fault    error
-	puts     int
+// store counts writes and can fail.
+type store struct {
+	*brokertest.MemoryStore
+	mu     sync.Mutex
+	fault  error
+	writes int
 	// hangs makes every read wait until its context ends.
 	hangs bool
-	// before runs ahead of a write, without the lock.
+	// before runs ahead of a write.
 	before func()
 }
 
-func newMemory() *memory { return &memory{catalogs: map[string]broker.StoredCatalog{}} }
+func newStore() *store { return &store{MemoryStore: brokertest.NewMemoryStore(time.Now)} }
 
-func (m *memory) Catalog(ctx context.Context, client string) (broker.StoredCatalog, error) {
-	if m.hangs {
+func (s *store) Catalog(ctx context.Context, client string) (broker.StoredCatalog, error) {
+	if s.hangs {
 		<-ctx.Done()
-		return broker.StoredCatalog{}, ctx.Err()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c, ok := m.catalogs[client]
-	switch {
-	case m.fault != nil:
-		return broker.StoredCatalog{}, m.fault
-	case !ok:
-		return broker.StoredCatalog{}, broker.ErrNotFound
+	if s.fault != nil {
+		return broker.StoredCatalog{}, s.fault
 	}
-	return c, nil
+	return s.MemoryStore.Catalog(ctx, client)
 }
 
-func (m *memory) PutCatalog(_ context.Context, c broker.StoredCatalog, revision int64) (broker.StoredCatalog, error) {
-	if m.before != nil {
-		m.before()
+func (s *store) PutCatalog(ctx context.Context, c broker.StoredCatalog, revision int64) (broker.StoredCatalog, error) {
+	if s.before != nil {
+		s.before()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.puts++
-	stored := m.catalogs[c.Client]
-	switch {
-	case m.fault != nil:
-		return broker.StoredCatalog{}, m.fault
-	case stored.Revision != revision:
-		return stored, broker.ErrConflict
+	s.mu.Lock()
+	s.writes++
+	s.mu.Unlock()
+	if s.fault != nil {
+		return broker.StoredCatalog{}, s.fault
 	}
-	c.Revision = revision + 1
-	m.catalogs[c.Client] = c
-	return c, nil
+	return s.MemoryStore.PutCatalog(ctx, c, revision)
 }
 
 // plant writes as another process would.
-func (m *memory) plant(client string, text []byte, fetched time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	c := broker.StoredCatalog{Client: client, Fetched: fetched, Body: text}
-	c.Revision = m.catalogs[client].Revision + 1
-	m.catalogs[client] = c
+func (s *store) plant(t *testing.T, text []byte, fetched time.Time) {
+	t.Helper()
+	c := broker.StoredCatalog{Client: "a", Fetched: fetched, Body: text}
+	if _, err := s.MemoryStore.PutCatalog(t.Context(), c, s.stored(t).Revision); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func (m *memory) stored(client string) broker.StoredCatalog {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.catalogs[client]
-}
-
-func (m *memory) writes() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.puts
+func (s *store) stored(t *testing.T) broker.StoredCatalog {
+	t.Helper()
+	c, err := s.MemoryStore.Catalog(t.Context(), "a")
+	if err != nil && !errors.Is(err, broker.ErrNotFound) {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // clock stands still until it is moved.
@@ -202,63 +191,93 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// journal collects log lines.
-type journal struct {
+// lines collects what is logged.
+type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
 }
 
-func (j *journal) count(substring string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), substring)
+func (l *lines) count(substring string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), substring)
 }
 
-// rig is a Service for one client "a" and all that it leans on.
-type rig struct {
+// service is a Service for one client "a" with all that it uses.
+type service struct {
 	*Service
-	market *market
-	store  *memory
-	clock  *clock
-	log    *journal
+	cf    *cloudFoundry
+	store *store
+	clock *clock
+	log   *lines
 }
 
-func newRig(store *memory) *rig {
-	r := &rig{market: &market{}, store: store, clock: &clock{now: startOfTime}, log: &journal{}}
+func newService(s *store) *service {
+	r := &service{cf: &cloudFoundry{}, store: s, clock: &clock{now: startOfTime}, log: &lines{}}
 	r.Service = New(Options{
-		Sources: []Source{{Client: "a", IDs: IDsBroker, Refresh: time.Minute, Fetch: r.market.fetch}},
-		Store:   store, Now: r.clock.Now, Logger: slog.New(slog.NewTextHandler(r.log, nil)), Timeout: 10 * time.Second,
+		Sources: []Source{{Client: "a", IDs: IDsBroker, Refresh: time.Minute, Fetch: r.cf.fetch}},
+		Store:   s, Now: r.clock.Now, Logger: slog.New(slog.NewTextHandler(r.log, nil)), Timeout: 10 * time.Second,
 	})
 	return r
 }
 
-func (r *rig) mustRefresh(t *testing.T) {
+// serving is a service that has fetched m.
+func serving(t *testing.T, m broker.Marketplace) *service {
+	t.Helper()
+	r := newService(newStore())
+	r.offer(t, m)
+	return r
+}
+
+// offer makes m what Cloud Foundry offers, and lets the service fetch it.
+func (r *service) offer(t *testing.T, m broker.Marketplace) {
+	t.Helper()
+	r.cf.set(m, nil)
+	r.mustRefresh(t)
+}
+
+func (r *service) mustRefresh(t *testing.T) {
 	t.Helper()
 	if err := r.Refresh(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// names returns the names of the offerings that the client is served now.
-func (r *rig) names(t *testing.T) []string {
+func (r *service) document(t *testing.T) Document {
 	t.Helper()
 	doc, err := r.Document(t.Context(), "a")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return doc
+}
+
+// serves checks the names of the offerings that the client is served now, with spaces between.
+func (r *service) serves(t *testing.T, want string) {
+	t.Helper()
 	var catalog struct{ Services []struct{ Name string } }
-	if err := json.Unmarshal(doc.Body, &catalog); err != nil {
+	if err := json.Unmarshal(r.document(t).Body, &catalog); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for _, s := range catalog.Services {
 		names = append(names, s.Name)
 	}
-	return names
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("it serves %q, want %q", got, want)
+	}
+}
+
+// keeps checks that the store holds m.
+func (r *service) keeps(t *testing.T, m broker.Marketplace) {
+	t.Helper()
+	if got, want := string(r.store.stored(t).Body), string(textOf(t, m)); got != want {
+		t.Errorf("the store holds %s, want %s", got, want)
+	}
 }

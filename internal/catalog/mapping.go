@@ -136,9 +136,8 @@ type cost struct {
 	Unit   string                 `json:"unit"`
 }
 
-// withCosts returns metadata, an object or nothing, with the member costs made of
-// Cloud Foundry's prices, unless it has one, which then is the backing broker's own.
-// The other members stay as they are, byte for byte.
+// withCosts returns metadata, an object or nothing, with the member costs made of Cloud Foundry's prices, unless it has
+// one, which then is the backing broker's own. The other members stay as they are, byte for byte.
 func withCosts(metadata, prices json.RawMessage) json.RawMessage {
 	costs := costsOf(prices)
 	if costs == nil {
@@ -155,8 +154,8 @@ func withCosts(metadata, prices json.RawMessage) json.RawMessage {
 	return slices.Concat(open, []byte(`,"costs":`), costs, []byte(`}`))
 }
 
-// costsOf translates prices, nil when there is none. A price that lacks a part is
-// left out, because OSB wants amount and unit both.
+// costsOf translates prices, nil when there is none. A price that lacks a part is left out, because OSB wants amount
+// and unit both.
 func costsOf(prices json.RawMessage) json.RawMessage {
 	var all []price
 	if json.Unmarshal(prices, &all) != nil {
@@ -178,9 +177,8 @@ func costsOf(prices json.RawMessage) json.RawMessage {
 	return text
 }
 
-// encode writes a marketplace as the text that is stored and that the catalog is
-// built of. What Cloud Foundry sent as raw JSON is kept letter for letter but for
-// white space, or left out when it is of no use to a platform.
+// encode writes a marketplace as the text that is stored and that the catalog is built of. What Cloud Foundry sent as
+// raw JSON is kept letter for letter but for white space, or left out when it is of no use to a platform.
 func encode(m broker.Marketplace) ([]byte, error) {
 	offerings := make([]broker.MarketOffering, len(m.Offerings))
 	for i, o := range m.Offerings {
@@ -208,8 +206,8 @@ func tidy(p broker.MarketPlan) broker.MarketPlan {
 	return p
 }
 
-// object returns raw when it is a JSON object with a member, else nil: an empty
-// object says nothing, and some platforms refuse a catalog with an empty schema.
+// object returns raw when it is a JSON object with a member, else nil: an empty object says nothing, and some platforms
+// refuse a catalog with an empty schema.
 func object(raw json.RawMessage) json.RawMessage {
 	if raw = valid(raw, '{'); len(raw) == len("{}") {
 		return nil
@@ -217,9 +215,8 @@ func object(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// withDraft is object with a $schema, which OSB demands ("Input Parameters Schema
-// Object") and a Cloud Foundry need not: one without is taken for draft-04, the
-// version that every platform knows.
+// withDraft is object with a $schema, which OSB demands ("Input Parameters Schema Object") and a Cloud Foundry need
+// not: one without is taken for draft-04, the version that every platform knows.
 func withDraft(raw json.RawMessage) json.RawMessage {
 	raw = object(raw)
 	var head struct {
@@ -231,8 +228,7 @@ func withDraft(raw json.RawMessage) json.RawMessage {
 	return slices.Concat([]byte(`{"$schema":"http://json-schema.org/draft-04/schema#",`), raw[1:])
 }
 
-// valid returns raw without white space when every reader understands it alike and
-// it begins as wanted, else nil.
+// valid returns raw without white space when every reader understands it alike and it begins as wanted, else nil.
 func valid(raw json.RawMessage, begin byte) json.RawMessage {
 	if len(raw) == 0 || canon.Check(raw) != nil {
 		return nil
@@ -244,8 +240,7 @@ func valid(raw json.RawMessage, begin byte) json.RawMessage {
 	return text.Bytes()
 }
 
-// marshal is json.Marshal without escapes for HTML, so that raw JSON is the same
-// text after it was stored and read.
+// marshal is json.Marshal without escapes for HTML, so that raw JSON is the same text after it was stored and read.
 func marshal(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

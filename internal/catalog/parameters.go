@@ -13,47 +13,27 @@ import (
 	"github.com/ferry-broker/ferry/internal/schema"
 )
 
-// parallelChecks is how many checks run at once; the others wait. A check is all
-// computing, so more at once would end no sooner, and this many times the memory
-// of one check is all that checks ever hold. A check is short (see maxWork).
+// parallelChecks is how many checks run at once; the others wait. A check is all computing, so more at once would end
+// no sooner, and this many times the memory of one check is all that checks ever hold. A check is short (schema.Check).
 const parallelChecks = 4
 
-// schemaUse is what a plan may have a parameter schema for. The texts stand in logs.
-type schemaUse string
-
-const (
-	createUse schemaUse = "create"
-	updateUse schemaUse = "update"
-	bindUse   schemaUse = "bind"
-)
-
-// schemaKey finds a schema within a snapshot.
-type schemaKey struct {
-	serviceID, planID string
-	use               schemaUse
-}
-
-// CheckParameters checks the parameters of q against the schema that the plan
-// publishes for them. It answers from the catalog in memory, never waits for Cloud
-// Foundry or the store, and takes some tens of milliseconds at most, however the
-// schema and the parameters are made.
+// CheckParameters checks the parameters of q against the schema that the plan publishes for them. It answers from the
+// catalog in memory, never waits for Cloud Foundry or the store, and takes some tens of milliseconds at most, however
+// the schema and the parameters are made.
 //
-// nil means that they satisfy it, or that there is nothing to hold against them: no
-// catalog is in memory, it has no such plan, the plan has no schema for this use,
-// or one that cannot be used or would take too long with these parameters. The
-// latter two are logged; the backing broker decides then, as it does in the end
-// anyway.
+// nil means that they satisfy it, or that there is nothing to hold against them: no catalog is in memory, it has no
+// such plan, the plan has no schema for this use, or one that cannot be used or would take too long with these
+// parameters. The latter two are logged; the backing broker decides then, as it does in the end anyway.
 //
-// The error's text is for the platform's user. It names up to five violated rules,
-// each with the JSON pointer of its place. It holds no value of the parameters,
-// only names of their members, shortened.
+// The error's text is for the platform's user. It names up to five violated rules, each with the JSON pointer of its
+// place. It holds no value of the parameters, only names of their members, shortened.
 func (s *Service) CheckParameters(_ context.Context, q broker.ParametersQuery) error {
-	sh := s.shelves[q.Client]
+	c := s.clients[q.Client]
 	use, ok := useOf(q)
-	if sh == nil || !ok {
+	if c == nil || !ok {
 		return nil
 	}
-	known := sh.current.Load()
+	known := c.current.Load()
 	if known == nil {
 		return nil
 	}
@@ -63,8 +43,17 @@ func (s *Service) CheckParameters(_ context.Context, q broker.ParametersQuery) e
 	}
 	s.checks <- struct{}{}
 	defer func() { <-s.checks }()
-	return schema.check(sh.log, parametersOrEmpty(q.Parameters))
+	return schema.check(c.log, parametersOrEmpty(q.Parameters))
 }
+
+// schemaUse is what a plan may have a parameter schema for. The texts stand in logs.
+type schemaUse string
+
+const (
+	createUse schemaUse = "create"
+	updateUse schemaUse = "update"
+	bindUse   schemaUse = "bind"
+)
 
 func useOf(q broker.ParametersQuery) (schemaUse, bool) {
 	switch {
@@ -78,6 +67,23 @@ func useOf(q broker.ParametersQuery) (schemaUse, bool) {
 	return "", false
 }
 
+// schemaKey finds a schema within a snapshot.
+type schemaKey struct {
+	serviceID, planID string
+	use               schemaUse
+}
+
+// schemaText is one schema of a plan.
+type schemaText struct {
+	use  schemaUse
+	text *json.RawMessage
+}
+
+// schemasOf returns the three schemas of p, empty ones too.
+func schemasOf(p *broker.MarketPlan) []schemaText {
+	return []schemaText{{createUse, &p.CreateSchema}, {updateUse, &p.UpdateSchema}, {bindUse, &p.BindSchema}}
+}
+
 // parametersOrEmpty is {} for what means the same: absent and null.
 func parametersOrEmpty(raw json.RawMessage) json.RawMessage {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || string(raw) == "null" {
@@ -86,9 +92,9 @@ func parametersOrEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// planSchema is one parameter schema of one plan. It is compiled when it is first
-// needed, once, whoever comes at the same time: most schemas of a marketplace are
-// never asked about. Snapshots share it as long as its text stays the same.
+// planSchema is one parameter schema of one plan. It is compiled when it is first needed, once, whoever comes at the
+// same time: most schemas of a marketplace are never asked about. Snapshots share it as long as its text stays the
+// same.
 type planSchema struct {
 	offering, plan string
 	use            schemaUse
@@ -103,9 +109,8 @@ func (p *planSchema) sameAs(other *planSchema) bool {
 	return other != nil && p.offering == other.offering && p.plan == other.plan && string(p.text) == string(other.text)
 }
 
-// check is CheckParameters for this schema. That it cannot be used is the backing
-// broker's mistake and must not hurt the user: it is logged once, for an operator,
-// and the parameters pass.
+// check is CheckParameters for this schema. That it cannot be used is the backing broker's mistake and must not hurt
+// the user: it is logged once, for an operator, and the parameters pass.
 func (p *planSchema) check(log *slog.Logger, parameters json.RawMessage) error {
 	p.compiling.Do(func() {
 		var err error
@@ -128,18 +133,4 @@ func (p *planSchema) check(log *slog.Logger, parameters json.RawMessage) error {
 
 func (p *planSchema) warn(log *slog.Logger, what string, why error) {
 	log.Warn(what, "offering", p.offering, "plan", p.plan, "schema", string(p.use), "why", why.Error())
-}
-
-// planSchemas returns the schemas that a plan has, by what they are for.
-func planSchemas(o broker.MarketOffering, p broker.MarketPlan) []*planSchema {
-	var all []*planSchema
-	for _, s := range []struct {
-		use  schemaUse
-		text json.RawMessage
-	}{{createUse, p.CreateSchema}, {updateUse, p.UpdateSchema}, {bindUse, p.BindSchema}} {
-		if len(s.text) > 0 {
-			all = append(all, &planSchema{offering: o.Name, plan: p.Name, use: s.use, text: s.text})
-		}
-	}
-	return all
 }

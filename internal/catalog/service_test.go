@@ -16,12 +16,9 @@ import (
 
 func TestDocumentIsBuiltOnceAndTagged(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.set(shop("db"), nil)
-	first, err := r.Document(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := newService(newStore())
+	r.cf.set(marketOf("db"), nil)
+	first := r.document(t)
 	sum := sha256.Sum256(first.Body)
 	if want := `"` + hex.EncodeToString(sum[:]) + `"`; first.ETag != want {
 		t.Errorf("ETag %s, want %s", first.ETag, want)
@@ -29,34 +26,27 @@ func TestDocumentIsBuiltOnceAndTagged(t *testing.T) {
 	if want := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC); !first.Modified.Equal(want) {
 		t.Errorf("Modified %v, want %v", first.Modified, want)
 	}
-	second, err := r.Document(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	second := r.document(t)
 	if &first.Body[0] != &second.Body[0] {
 		t.Error("the body was built again")
 	}
-	if n := r.market.count(); n != 1 {
+	if n := r.cf.count(); n != 1 {
 		t.Errorf("%d fetches, want 1", n)
 	}
 }
 
 func TestUnchangedMarketplaceIsNotBuiltAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.set(shop("db"), nil)
+	r := serving(t, marketOf("db"))
+	before := r.clients["a"].current.Load()
 	r.mustRefresh(t)
-	before := r.shelves["a"].current.Load()
-	r.mustRefresh(t)
-	if after := r.shelves["a"].current.Load(); after != before {
+	if after := r.clients["a"].current.Load(); after != before {
 		t.Error("a refresh that brought the same replaced the catalog")
 	}
 }
 
 func TestDocumentAndPlanDoNotAllocate(t *testing.T) {
-	r := newRig(newMemory())
-	r.market.set(shop("db"), nil)
-	r.mustRefresh(t)
+	r := serving(t, marketOf("db"))
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(1000, func() { _, _ = r.Document(ctx, "a") }); n != 0 {
 		t.Errorf("Document allocates %v times", n)
@@ -68,16 +58,11 @@ func TestDocumentAndPlanDoNotAllocate(t *testing.T) {
 
 func TestModifiedFollowsTheBody(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
+	r := newService(newStore())
 	at := func(name string) Document {
 		t.Helper()
-		r.market.set(shop(name), nil)
-		r.mustRefresh(t)
-		doc, err := r.Document(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return doc
+		r.offer(t, marketOf(name))
+		return r.document(t)
 	}
 	first := at("db")
 	r.clock.advance(time.Minute)
@@ -96,14 +81,11 @@ func TestModifiedFollowsTheBody(t *testing.T) {
 // A re-registered backing broker has new GUIDs and the old ids: same body, other calls.
 func TestNewGUIDsReachPlanWithoutANewBody(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.set(shop("db"), nil)
-	r.mustRefresh(t)
+	r := serving(t, marketOf("db"))
 	before, _ := r.Document(t.Context(), "a")
-	again := shop("db")
+	again := marketOf("db")
 	again.Offerings[0].Plans[0].GUID = "new"
-	r.market.set(again, nil)
-	r.mustRefresh(t)
+	r.offer(t, again)
 	after, _ := r.Document(t.Context(), "a")
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Error(diff)
@@ -111,20 +93,20 @@ func TestNewGUIDsReachPlanWithoutANewBody(t *testing.T) {
 	if p, err := r.Plan(t.Context(), "a", "id-db", "id-db-small"); err != nil || p.PlanGUID != "new" {
 		t.Errorf("plan GUID %q, %v; want the new one", p.PlanGUID, err)
 	}
-	if stored := r.store.stored("a"); stored.Revision != 2 {
+	if stored := r.store.stored(t); stored.Revision != 2 {
 		t.Errorf("stored revision %d, want 2", stored.Revision)
 	}
 }
 
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	m := shop("db")
+	m := marketOf("db")
 	o := &m.Offerings[0]
 	o.InstancesRetrievable, o.BindingsRetrievable, o.AllowContextUpdates = true, true, true
 	o.Plans[0].PlanUpdateable, o.Plans[0].MaintenanceVersion, o.Plans[0].MaximumPollingDuration = true, "1.0.0", time.Hour
 	m.Offerings = append(m.Offerings, offering("queue", plan("standard")))
-	r := newRig(newMemory())
-	r.market.set(m, nil)
+	r := newService(newStore())
+	r.cf.set(m, nil)
 
 	got, err := r.Plan(t.Context(), "a", "id-db", "id-db-small")
 	if err != nil {
@@ -152,30 +134,30 @@ func TestPlan(t *testing.T) {
 			t.Errorf("%s: %q does not say %q in short", name, text, tt.says)
 		}
 	}
-	if n := r.market.count(); n != 1 {
+	if n := r.cf.count(); n != 1 {
 		t.Errorf("%d fetches, want 1: what is unknown must not ask Cloud Foundry", n)
 	}
 }
 
 func TestNoCatalogIsKnown(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string]func(*rig){
-		"while Cloud Foundry is down":     func(r *rig) { r.market.set(broker.Marketplace{}, errDown) },
-		"while the marketplace is empty":  func(r *rig) { r.market.set(broker.Marketplace{}, nil) },
-		"while the store is down as well": func(r *rig) { r.market.set(broker.Marketplace{}, errDown); r.store.fault = errDown },
-		"while the stored copy is unreadable": func(r *rig) {
-			r.market.set(broker.Marketplace{}, errDown)
-			r.store.plant("a", []byte("{"), startOfTime)
+	for name, set := range map[string]func(*testing.T, *service){
+		"while Cloud Foundry is down":     func(_ *testing.T, r *service) { isDown(r) },
+		"while the marketplace is empty":  func(_ *testing.T, r *service) { r.cf.set(broker.Marketplace{}, nil) },
+		"while the store is down as well": func(_ *testing.T, r *service) { isDown(r); r.store.fault = errDown },
+		"while the stored copy is unreadable": func(t *testing.T, r *service) {
+			isDown(r)
+			r.store.plant(t, []byte("{"), startOfTime)
 		},
-		"while the stored copy offers nothing": func(r *rig) {
-			r.market.set(broker.Marketplace{}, errDown)
-			r.store.plant("a", []byte("{}"), startOfTime)
+		"while the stored copy offers nothing": func(t *testing.T, r *service) {
+			isDown(r)
+			r.store.plant(t, []byte("{}"), startOfTime)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(newMemory())
-			set(r)
+			r := newService(newStore())
+			set(t, r)
 			if doc, err := r.Document(t.Context(), "a"); !errors.Is(err, broker.ErrNoCatalog) || doc.Body != nil {
 				t.Errorf("Document: %s, %v; want ErrNoCatalog", doc.Body, err)
 			}
@@ -196,15 +178,14 @@ type full struct{}
 
 func (full) BeginWaiting() error { return errFull }
 
-// Law 10: what is known is told to everybody, and only what waits for Cloud Foundry
-// asks for room.
+// Law 10: what is known is told to everybody, and only what waits for Cloud Foundry asks for a place.
 func TestAFirstFetchIsForThoseWhoMayWait(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.set(shop("db"), nil)
+	r := newService(newStore())
+	r.cf.set(marketOf("db"), nil)
 	ctx := broker.WithWaiter(t.Context(), full{})
-	if _, err := r.Document(ctx, "a"); !errors.Is(err, errFull) || r.market.count() != 0 {
-		t.Errorf("%v after %d fetches, want the refusal before any", err, r.market.count())
+	if _, err := r.Document(ctx, "a"); !errors.Is(err, errFull) || r.cf.count() != 0 {
+		t.Errorf("%v after %d fetches, want the refusal before any", err, r.cf.count())
 	}
 	if _, err := r.Document(t.Context(), "a"); err != nil {
 		t.Fatal(err)
@@ -216,7 +197,7 @@ func TestAFirstFetchIsForThoseWhoMayWait(t *testing.T) {
 
 func TestClientThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
+	r := newService(newStore())
 	if _, err := r.Document(t.Context(), "b"); !errors.Is(err, broker.ErrNoCatalog) {
 		t.Errorf("Document: %v, want ErrNoCatalog", err)
 	}
@@ -237,26 +218,21 @@ func TestLastGoodCatalogStays(t *testing.T) {
 	}{
 		"when the fetch fails":          {err: errDown},
 		"when the marketplace is empty": {},
-		"when no offering has a plan":   {answer: broker.Marketplace{Offerings: []broker.MarketOffering{offering("db")}}},
+		"when no offering has a plan":   {answer: marketWith(offering("db"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(newMemory())
-			r.market.set(shop("db"), nil)
-			r.mustRefresh(t)
+			r := serving(t, marketOf("db"))
 			before, _ := r.Document(t.Context(), "a")
-			r.market.set(tt.answer, tt.err)
+			r.cf.set(tt.answer, tt.err)
 			if err := r.Refresh(t.Context(), "a"); err == nil || tt.err != nil && !errors.Is(err, tt.err) {
 				t.Errorf("Refresh says %v", err)
 			}
-			after, err := r.Document(t.Context(), "a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			after := r.document(t)
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Error(diff)
 			}
-			if n := r.store.writes(); n != 1 {
+			if n := r.store.writes; n != 1 {
 				t.Errorf("%d writes, want 1", n)
 			}
 			if n := r.log.count("level=WARN"); n != 1 {
@@ -268,8 +244,8 @@ func TestLastGoodCatalogStays(t *testing.T) {
 
 func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.set(broker.Marketplace{}, errDown)
+	r := newService(newStore())
+	isDown(r)
 	for range 120 {
 		_ = r.Refresh(t.Context(), "a")
 		r.clock.advance(time.Second)
@@ -281,10 +257,10 @@ func TestFailuresAreLoggedOnceAMinute(t *testing.T) {
 
 func TestCallerWhoGaveUpIsNoFailureOfCloudFoundry(t *testing.T) {
 	t.Parallel()
-	r := newRig(newMemory())
-	r.market.hold, r.market.entered = make(chan struct{}), make(chan struct{}, 1)
+	r := newService(newStore())
+	r.cf.hold, r.cf.entered = make(chan struct{}), make(chan struct{}, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-r.market.entered; cancel() }()
+	go func() { <-r.cf.entered; cancel() }()
 	if err := r.Refresh(ctx, "a"); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
@@ -295,25 +271,23 @@ func TestCallerWhoGaveUpIsNoFailureOfCloudFoundry(t *testing.T) {
 
 func TestWhatIsLeftOutIsReportedOncePerChange(t *testing.T) {
 	t.Parallel()
-	twice := shop("db")
+	twice := marketOf("db")
 	twice.Offerings = append(twice.Offerings, twice.Offerings[0])
-	thrice := shop("db")
+	thrice := marketOf("db")
 	thrice.Offerings = append(thrice.Offerings, twice.Offerings...)
-	r := newRig(newMemory())
+	r := newService(newStore())
 	for _, step := range []struct {
 		answer broker.Marketplace
 		want   int
-	}{{twice, 1}, {twice, 1}, {thrice, 2}, {shop("db"), 2}, {shop("db"), 2}, {twice, 3}} {
-		r.market.set(step.answer, nil)
-		r.mustRefresh(t)
+	}{{twice, 1}, {twice, 1}, {thrice, 2}, {marketOf("db"), 2}, {marketOf("db"), 2}, {twice, 3}} {
+		r.offer(t, step.answer)
 		if n := r.log.count("left out of the catalog"); n != step.want {
 			t.Fatalf("%d reports, want %d", n, step.want)
 		}
 	}
 	// A change elsewhere is no reason to say it again.
 	twice.Offerings[0].Description = "changed"
-	r.market.set(twice, nil)
-	r.mustRefresh(t)
+	r.offer(t, twice)
 	if n := r.log.count("left out of the catalog"); n != 3 {
 		t.Errorf("%d reports after a change elsewhere, want 3", n)
 	}
