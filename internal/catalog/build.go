@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -228,14 +229,15 @@ type rotatable struct {
 	used  map[string]bool
 }
 
-// has reports whether the bindings of p can be rotated (OSB "Binding Rotation"). A plan that cannot be bound has none.
+// has reports whether the bindings of p can be rotated (OSB "Binding Rotation"). Names are compared without case, as
+// Cloud Foundry compares them. A plan that cannot be bound has none.
 func (r *rotatable) has(o broker.MarketOffering, p broker.MarketPlan) bool {
 	if !p.Bindable {
 		return false
 	}
 	found := false
 	for _, name := range r.names {
-		if name == o.Name || name == o.Name+"/"+p.Name {
+		if strings.EqualFold(name, o.Name) || strings.EqualFold(name, o.Name+"/"+p.Name) {
 			r.used[name], found = true, true
 		}
 	}

@@ -183,7 +183,8 @@ func TestRotatablePlans(t *testing.T) {
 		"an offering and one of its plans":  {names: []string{"b", "b/w"}, want: "b/v b/w"},
 		"a plan alone names nothing":        {names: []string{"x"}, unmatched: []string{"x"}},
 		"a plan that cannot be bound":       {names: []string{"a/z", "a/x"}, want: "a/x", unmatched: []string{"a/z"}},
-		"an offering that is not there":     {names: []string{"c", "b/x", "A"}, unmatched: []string{"c", "b/x", "A"}},
+		"an offering that is not there":     {names: []string{"c", "b/x"}, unmatched: []string{"c", "b/x"}},
+		"names without case":                {names: []string{"A/X", "B"}, want: "a/x b/v b/w"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -182,7 +182,7 @@ func TestCatalog(t *testing.T) {
 		"CAT-30_binding_rotatable_where_the_operator_says_so": func(s served) {
 			s.is("true", pick(0, 0, "binding_rotatable")...)
 			s.is("", pick(0, 1, "binding_rotatable")...)
-			s.is("", pick(1, 0, "binding_rotatable")...)
+			s.is("true", pick(1, 0, "binding_rotatable")...)
 			s.is("", offer(0, "binding_rotatable")...)
 		},
 		"CAT-31_plan_updateable_of_a_plan_overrides": func(s served) {
