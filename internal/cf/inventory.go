@@ -3,6 +3,7 @@ package cf
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 )
@@ -85,4 +86,23 @@ func (b *Backend) unreadable(ctx context.Context, kind, guid, name string) {
 
 func marked(key broker.Key, row broker.Row, byName bool) broker.Marked {
 	return broker.Marked{Key: key, GUID: row.GUID, ByName: byName, Operation: row.Operation, Seq: row.Seq}
+}
+
+// ForeignKeys returns the names of the instance's keys that do not carry our marks.
+// It takes one call.
+func (b *Backend) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
+	r := request{
+		path:  keysRoute,
+		what:  "list keys of instance " + strconv.Quote(instanceGUID),
+		query: url.Values{"service_instance_guids": {list(instanceGUID)}, "type": {"key"}, "per_page": {"200"}},
+	}
+	var names []string
+	err := pages(ctx, b, r, func(p page[keyRow]) {
+		for _, k := range p.Resources {
+			if k.Name != nil && !b.keyRow(k, p.header).Marked {
+				names = append(names, *k.Name)
+			}
+		}
+	})
+	return names, err
 }
