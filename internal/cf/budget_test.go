@@ -34,8 +34,7 @@ func busyCloud(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestCallsOfOneOperation counts what each step costs once login, org, space and
-// plan are known.
+// TestCallsOfOneOperation counts what each step costs once login, org, space and plan are known.
 func TestCallsOfOneOperation(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)

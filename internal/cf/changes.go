@@ -13,13 +13,14 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // CreateInstance sends one POST. The space is made before, if need be.
 func (b *Backend) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
 	const noun = "the service instance"
-	ctx, cancel := b.bounded(ctx)
+	ctx, cancel := b.api.Bounded(ctx)
 	defer cancel()
 	space, err := b.space(ctx, c.Offering)
 	if err != nil {
@@ -34,27 +35,26 @@ func (b *Backend) CreateInstance(ctx context.Context, c broker.InstanceCall) (br
 	if err != nil {
 		return unsendable(what, noun, err)
 	}
-	answer, err := b.call(ctx, request{
-		method: http.MethodPost, path: instancesRoute, route: instancesRoute, body: body, what: what,
+	answer, err := b.call(ctx, ccapi.Request{
+		Method: http.MethodPost, Path: instancesRoute, Route: instancesRoute, Body: body, What: what,
 	}, noun)
 	switch {
 	case spaceIsGone(err):
 		b.places.forget(Name(c.Offering)) // the next try finds or makes it again
-	case isCode(err, codeNotAuthorized) && b.takeRole(ctx, space):
+	case ccapi.IsCode(err, ccapi.CodeNotAuthorized) && b.takeRole(ctx, space):
 		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try has the role
 	}
 	return answer, err
 }
 
 func spaceIsGone(err error) bool {
-	e, ok := errors.AsType[*Error](err)
+	e, ok := errors.AsType[*ccapi.Error](err)
 	return ok && e.Status == http.StatusUnprocessableEntity &&
-		(strings.HasPrefix(e.text, "Invalid space.") || e.Code == codeBeingDeleted)
+		(strings.HasPrefix(e.Text, "Invalid space.") || e.Code == ccapi.CodeBeingDeleted)
 }
 
-// instancePatch stands in for go-cfclient's, which sends "tags":null and so clears
-// the tags and keeps the body from ever being metadata only, and which cannot leave
-// out the description of a version (docs/cf-contract.md 4.1).
+// instancePatch stands in for go-cfclient's, which sends "tags":null and so clears the tags and keeps the body from
+// ever being metadata only, and which cannot leave out the description of a version (docs/cf-contract.md 4.1).
 type instancePatch struct {
 	Relationships   *resource.ServiceInstanceRelationships `json:"relationships,omitempty"`
 	MaintenanceInfo *maintenanceVersion                    `json:"maintenance_info,omitempty"`
@@ -65,16 +65,15 @@ type maintenanceVersion struct {
 	Version string `json:"version"`
 }
 
-// korifiCannot is what Korifi does not do: it answers such a PATCH with success and
-// writes its mark, but changes nothing.
+// korifiCannot is what Korifi does not do: it answers such a PATCH with success and writes its mark, but changes
+// nothing.
 const korifiCannot = "This Cloud Foundry (Korifi) cannot change the plan, the version or the parameters of a service instance."
 
-// UpdateInstance sends one PATCH, with only what c changes and the mark. One that
-// Korifi would ignore is refused unsent. While it is not known which implementation
-// answers, a question of one call goes before.
+// UpdateInstance sends one PATCH, with only what c changes and the mark. One that Korifi would ignore is refused
+// unsent. While it is not known which implementation answers, a question of one call goes before.
 func (b *Backend) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
 	const noun = "the update of the service instance"
-	ctx, cancel := b.bounded(ctx)
+	ctx, cancel := b.api.Bounded(ctx)
 	defer cancel()
 	what := "update instance " + strconv.Quote(guid)
 	if answer, err := b.patchable(ctx, c, what, noun); err != nil {
@@ -84,8 +83,8 @@ func (b *Backend) UpdateInstance(ctx context.Context, guid string, c broker.Inst
 	if err != nil {
 		return unsendable(what, noun, err)
 	}
-	answer, err := b.call(ctx, request{
-		method: http.MethodPatch, path: instancePath(guid), route: instanceRoute, body: body, what: what,
+	answer, err := b.call(ctx, ccapi.Request{
+		Method: http.MethodPatch, Path: instancePath(guid), Route: instanceRoute, Body: body, What: what,
 	}, noun)
 	if answer.Reply == lifecycle.ReplyAbsent {
 		// Absence ends an update, so it is not believed to a login that is blind.
@@ -108,13 +107,13 @@ func (b *Backend) patchable(ctx context.Context, c broker.InstanceCall, what, no
 		return b.notBegun(err, noun), err
 	case d == korifi:
 		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: korifiCannot},
-			&Error{Call: what, Err: errors.New("not sent: Korifi would ignore it"), unsent: true}
+			&ccapi.Error{Call: what, Err: errors.New("not sent: Korifi would ignore it"), Unsent: true}
 	}
 	return broker.Answer{}, nil
 }
 
-// curable turns a refusal for want of a role into one for now, if the role can be
-// taken. It takes calls only after such a refusal.
+// curable turns a refusal for want of a role into one for now, if the role can be taken. It takes calls only after such
+// a refusal.
 func (b *Backend) curable(ctx context.Context, answer broker.Answer, err error, instanceGUID string) (broker.Answer, error) {
 	if b.roleIsMissing(ctx, err, instanceGUID) {
 		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try has the role
@@ -135,18 +134,18 @@ func patchBody(c broker.InstanceCall) ([]byte, error) {
 
 // DeleteInstance sends one DELETE. Cloud Foundry deletes the keys as well.
 func (b *Backend) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
-	ctx, cancel := b.bounded(ctx)
+	ctx, cancel := b.api.Bounded(ctx)
 	defer cancel()
-	answer, err := b.call(ctx, request{
-		method: http.MethodDelete, path: instancePath(guid), route: instanceRoute,
-		what: "delete instance " + strconv.Quote(guid),
+	answer, err := b.call(ctx, ccapi.Request{
+		Method: http.MethodDelete, Path: instancePath(guid), Route: instanceRoute,
+		What: "delete instance " + strconv.Quote(guid),
 	}, "the deletion of the service instance")
 	return b.curable(ctx, answer, err, guid)
 }
 
 // call sends a request that changes something and says what became of it.
-func (b *Backend) call(ctx context.Context, r request, noun string) (broker.Answer, error) {
-	answer, err := b.send(ctx, r)
+func (b *Backend) call(ctx context.Context, r ccapi.Request, noun string) (broker.Answer, error) {
+	answer, err := b.api.Send(ctx, r)
 	if err != nil {
 		return b.refused(err, noun), err
 	}
@@ -157,44 +156,43 @@ func (b *Backend) call(ctx context.Context, r request, noun string) (broker.Answ
 	return reply, err
 }
 
-// taken reads the answer of a call that succeeded. One that is neither a job nor
-// the resource nor (to a DELETE) empty may be anybody's, so it leaves the fate open
-// (protocol.md 3.5). go-cfclient would take a lost Location for success.
-func taken(r request, answer *response) (broker.Answer, error) {
-	switch answer.status {
+// taken reads the answer of a call that succeeded. One that is neither a job nor the resource nor (to a DELETE) empty
+// may be anybody's, so it leaves the fate open (protocol.md 3.5). go-cfclient would take a lost Location for success.
+func taken(r ccapi.Request, answer *ccapi.Response) (broker.Answer, error) {
+	switch answer.Status {
 	case http.StatusAccepted:
-		if job := jobOf(answer.header.Get("Location")); job != "" {
+		if job := jobOf(answer.Header.Get("Location")); job != "" {
 			accepted := broker.Answer{Reply: lifecycle.ReplyAccepted, Job: job}
-			if r.method == http.MethodPost {
+			if r.Method == http.MethodPost {
 				accepted.GUID = guidInJob(job)
 			}
 			return accepted, nil
 		}
 		return unclear(r, answer, "accepted without the address of a job")
 	case http.StatusOK, http.StatusCreated:
-		var made identity
-		if json.Unmarshal(answer.body, &made) == nil && made.GUID != "" {
+		var made ccapi.Identity
+		if json.Unmarshal(answer.Body, &made) == nil && made.GUID != "" {
 			done := broker.Answer{Reply: lifecycle.ReplyDone}
-			if r.method == http.MethodPost {
+			if r.Method == http.MethodPost {
 				done.GUID = made.GUID
 			}
 			return done, nil
 		}
 	case http.StatusNoContent:
-		if r.method == http.MethodDelete {
+		if r.Method == http.MethodDelete {
 			return broker.Answer{Reply: lifecycle.ReplyDone}, nil
 		}
 	}
 	return unclear(r, answer, "the answer is not the resource")
 }
 
-func unclear(r request, answer *response, why string) (broker.Answer, error) {
-	err := &Error{Call: r.what, Status: answer.status, Err: errors.New(why)}
+func unclear(r ccapi.Request, answer *ccapi.Response, why string) (broker.Answer, error) {
+	err := &ccapi.Error{Call: r.What, Status: answer.Status, Err: errors.New(why)}
 	return broker.Answer{Reply: lifecycle.ReplyUnknown}, err
 }
 
-// jobOf returns the GUID in the address of a job. Only the path counts: a Cloud
-// Controller may know itself under another name than we do.
+// jobOf returns the GUID in the address of a job. Only the path counts: a Cloud Controller may know itself under
+// another name than we do.
 func jobOf(location string) string {
 	address, err := url.Parse(location)
 	if err != nil {
@@ -207,8 +205,7 @@ func jobOf(location string) string {
 	return guid
 }
 
-// withParameters puts parameters into a JSON object, byte for byte. encoding/json
-// would compact and escape them.
+// withParameters puts parameters into a JSON object, byte for byte. encoding/json would compact and escape them.
 func withParameters(body any, parameters json.RawMessage) ([]byte, error) {
 	rest, err := json.Marshal(body)
 	if err != nil || len(parameters) == 0 {
@@ -226,11 +223,10 @@ func withParameters(body any, parameters json.RawMessage) ([]byte, error) {
 
 var errParameters = errors.New("the parameters are not JSON")
 
-// unsendable is the answer to a call whose body cannot be built; another try would
-// fail in the same way.
+// unsendable is the answer to a call whose body cannot be built; another try would fail in the same way.
 func unsendable(what, noun string, err error) (broker.Answer, error) {
 	return broker.Answer{
 		Reply:       lifecycle.ReplyRefused,
 		Description: "Ferry cannot send " + noun + ": " + err.Error(),
-	}, &Error{Call: what, Err: err, unsent: true}
+	}, &ccapi.Error{Call: what, Err: err, Unsent: true}
 }

@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
@@ -97,8 +97,7 @@ func refusalCases() []refusalCase {
 	}
 }
 
-// TestRefusals looks which line of the table each kind of answer meets. Each line
-// must be met.
+// TestRefusals looks which line of the table each kind of answer meets. Each line must be met.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
@@ -109,28 +108,31 @@ func TestRefusals(t *testing.T) {
 		}
 		met[test.rule] = true
 	}
-	for _, r := range refusals() {
+	for _, r := range refusals {
 		if !met[r.name] {
 			t.Errorf("no test meets rule %q", r.name)
 		}
 	}
-	if len(met) != len(refusals()) {
-		t.Errorf("%d rules met, %d in the table: two share a name", len(met), len(refusals()))
+	if len(met) != len(refusals) {
+		t.Errorf("%d rules met, %d in the table: two share a name", len(met), len(refusals))
 	}
 }
 
 // answered makes the error of an answer.
-func answered(t *testing.T, status int, router, body string) *Error {
+func answered(t *testing.T, status int, router, body string) *ccapi.Error {
 	t.Helper()
-	b, err := New(Config{API: "http://127.0.0.1:1", Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
+	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) {
+		if router != "" {
+			w.Header().Set("X-Cf-RouterError", router)
+		}
+		reply(w, status, body)
+	})
+	_, err := s.backend(t, nil).api.Send(t.Context(), ccapi.Request{Method: http.MethodPost, Path: "/v3/x", What: "test"})
+	e, ok := errors.AsType[*ccapi.Error](err)
+	if !ok {
+		t.Fatalf("status %d %s: %v", status, body, err)
 	}
-	header := http.Header{}
-	if router != "" {
-		header.Set("X-Cf-RouterError", router)
-	}
-	return b.newError("test", &response{status: status, header: header, body: []byte(body)})
+	return e
 }
 
 // TestCallAnswers checks whole answers to a call, successes included.
@@ -198,55 +200,5 @@ func TestDeleteAnswersNoContent(t *testing.T) {
 	answer, err := s.backend(t, nil).DeleteInstance(t.Context(), "g")
 	if answer.Reply != lifecycle.ReplyDone || err != nil {
 		t.Errorf("answer %+v, %v; want done", answer, err)
-	}
-}
-
-func TestRetryAfterIsReadInBothForms(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for name, test := range map[string]struct {
-		header http.Header
-		want   time.Duration
-	}{
-		"seconds":                     {http.Header{"Retry-After": {"90"}}, 90 * time.Second},
-		"a date by our clock":         {http.Header{"Retry-After": {now.Add(time.Minute).Format(http.TimeFormat)}}, time.Minute},
-		"a date by the answer's":      {http.Header{"Retry-After": {now.Format(http.TimeFormat)}, "Date": {now.Add(-time.Hour).Format(http.TimeFormat)}}, time.Hour},
-		"a date that has passed":      {http.Header{"Retry-After": {now.Add(-time.Minute).Format(http.TimeFormat)}}, 0},
-		"negative":                    {http.Header{"Retry-After": {"-5"}}, 0},
-		"a day":                       {http.Header{"Retry-After": {"86400"}}, time.Hour},
-		"the Unix time":               {http.Header{"Retry-After": {fmt.Sprint(now.Unix() + 37)}}, 37 * time.Second},
-		"the Unix time by the answer": {http.Header{"Retry-After": {fmt.Sprint(now.Unix() + 37)}, "Date": {now.Add(-time.Minute).Format(http.TimeFormat)}}, 97 * time.Second},
-		"a Unix time that has passed": {http.Header{"Retry-After": {"1000000000"}}, 0},
-		"a date that nobody means":    {http.Header{"Retry-After": {"99999999999"}}, time.Hour},
-		"a number that is none":       {http.Header{"Retry-After": {"99999999999999999999"}}, time.Hour},
-		"as little as can be":         {http.Header{"Retry-After": {"-9223372036854775808"}}, 0},
-		"a date of another age":       {http.Header{"Retry-After": {"Fri, 01 Jan 2100 00:00:00 GMT"}}, time.Hour},
-		"nothing":                     {http.Header{}, 0},
-		"nonsense":                    {http.Header{"Retry-After": {"soon"}}, 0},
-	} {
-		if got := retryAfter(test.header, now); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-func TestUnreachable(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		err  error
-		want bool
-	}{
-		"no error":                {nil, false},
-		"another's error":         {errors.New("x"), false},
-		"a refusal":               {answered(t, 422, "", unprocessable("no")), false},
-		"a fault in it":           {answered(t, 500, "", cfError(10001, "UnknownError", "x")), false},
-		"a gateway":               {fmt.Errorf("wrapped: %w", answered(t, 502, "", "<html>")), true},
-		"no connection":           {&Error{Call: "x", Err: io.ErrUnexpectedEOF}, true},
-		"a refused login":         {&Error{Call: "log in", Status: 401, Title: "invalid_client", unsent: true}, false},
-		"a login's gateway error": {&Error{Call: "log in", Status: 503, unsent: true}, true},
-	} {
-		if got := Unreachable(test.err); got != test.want {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// TestTokensExpireUnderLoad withdraws all tokens after each success while several
-// callers work. A call may be told "busy" when its second token was withdrawn too;
-// it never becomes unknown, and none makes two instances.
+// TestTokensExpireUnderLoad withdraws all tokens after each success while several callers work. A call may be told
+// "busy" when its second token was withdrawn too; it never becomes unknown, and none makes two instances.
 func TestTokensExpireUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers, each = 8, 12
@@ -47,8 +46,7 @@ func expireTokens(t *testing.T, api string) {
 	_ = answer.Body.Close()
 }
 
-// createUnderFire creates until the create is accepted. Each withdrawal can make one
-// of its calls busy at most.
+// createUnderFire creates until the create is accepted. Each withdrawal can make one of its calls busy at most.
 func createUnderFire(t *testing.T, b broker.Backend, plan, name string, withdrawals int) {
 	for range withdrawals + 1 {
 		answer, err := b.CreateInstance(t.Context(), broker.InstanceCall{

@@ -14,8 +14,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// shelf is a Cloud Foundry with rows that a filter finds by name or by GUID, as both
-// kinds of rows are filtered, and that notes the questions.
+// shelf is a Cloud Foundry with rows that a filter finds by name or by GUID, as both kinds of rows are filtered, and
+// that notes the questions.
 type shelf struct {
 	mu    sync.Mutex
 	rows  []shelved
@@ -55,8 +55,8 @@ func guidsOf(look broker.Look) (guids []string) {
 	return guids
 }
 
-// TestRowsAreFoundByGUID (docs/protocol.md 1): whatever they are called now, each once, by a call of its
-// own only when the name does not find them; and nothing of another org, or instance.
+// TestRowsAreFoundByGUID (docs/protocol.md 1): whatever they are called now, each once, by a call of its own only when
+// the name does not find them; and nothing of another org, or instance.
 func TestRowsAreFoundByGUID(t *testing.T) {
 	t.Parallel()
 	const ours, theirs = "space-of-org-guid", "space-of-other-org"
@@ -118,8 +118,7 @@ func TestManyGUIDsFitIntoAddresses(t *testing.T) {
 	}
 }
 
-// TestKorifisRowsAreFoundByGUID (docs/protocol.md 1): it is asked for each, and lists all keys of an
-// instance anyway.
+// TestKorifisRowsAreFoundByGUID (docs/protocol.md 1): it is asked for each, and lists all keys of an instance anyway.
 func TestKorifisRowsAreFoundByGUID(t *testing.T) {
 	t.Parallel()
 	s, k := newKorifi(t)

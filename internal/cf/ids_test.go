@@ -37,8 +37,7 @@ func TestIDsComeBack(t *testing.T) {
 	}
 }
 
-// TestMarkedKnowsTrueIDs (docs/protocol.md 1): also of what was renamed; and what only a name tells is
-// said to.
+// TestMarkedKnowsTrueIDs (docs/protocol.md 1): also of what was renamed; and what only a name tells is said to.
 func TestMarkedKnowsTrueIDs(t *testing.T) {
 	t.Parallel()
 	const marks = `"labels":{"ferry-client":"suite"},"annotations":{"ferry-operation":"op","ferry-seq":"7"`

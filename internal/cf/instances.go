@@ -2,7 +2,6 @@ package cf
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -13,6 +12,7 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
@@ -23,10 +23,10 @@ const (
 
 func instancePath(guid string) string { return instancesRoute + "/" + url.PathEscape(guid) }
 
-// instanceRow is an instance as the API shows it. go-cfclient's type fails as a whole on
-// a date or a tag that is not as documented.
+// instanceRow is an instance as the API shows it. go-cfclient's type fails as a whole on a date or a tag that is not as
+// documented.
 type instanceRow struct {
-	identity
+	ccapi.Identity
 	Name          string             `json:"name"`
 	LastOperation *lastOperation     `json:"last_operation"`
 	Metadata      *resource.Metadata `json:"metadata"`
@@ -34,9 +34,9 @@ type instanceRow struct {
 		Space       *resource.ToOneRelationship `json:"space"`
 		ServicePlan *resource.ToOneRelationship `json:"service_plan"`
 	} `json:"relationships"`
-	DashboardURL    optional[string]             `json:"dashboard_url"`
-	MaintenanceInfo optional[maintenanceVersion] `json:"maintenance_info"`
-	Provided        optional[provided]           `json:"broker_provided_metadata"`
+	DashboardURL    ccapi.Optional[string]             `json:"dashboard_url"`
+	MaintenanceInfo ccapi.Optional[maintenanceVersion] `json:"maintenance_info"`
+	Provided        ccapi.Optional[provided]           `json:"broker_provided_metadata"`
 }
 
 // provided are labels and attributes that the backing broker gave the instance.
@@ -49,10 +49,9 @@ func (i instanceRow) facts() facts {
 	return facts{guid: i.GUID, metadata: i.Metadata, last: i.LastOperation}
 }
 
-// FindInstances returns every instance of this name in the org, and those with these
-// GUIDs. Databases that ignore case find too much, so the name is compared again. It takes
-// one call, one more when a GUID is not among what has the name, and another one or more
-// when nothing of ours is left (see seen).
+// FindInstances returns every instance of this name in the org, and those with these GUIDs. Databases that ignore case
+// find too much, so the name is compared again. It takes one call, one more when a GUID is not among what has the name,
+// and another one or more when nothing of ours is left (see seen).
 func (b *Backend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
 	name = Name(name)
 	look, err := b.newLook(ctx)
@@ -60,7 +59,7 @@ func (b *Backend) FindInstances(ctx context.Context, name string, guids ...strin
 		return broker.Look{}, err
 	}
 	rows, err := b.instances(ctx, "find instances named "+strconv.Quote(name),
-		url.Values{"names": {list(name)}, "per_page": {"200"}})
+		url.Values{"names": {ccapi.Filter(name)}, "per_page": {"200"}})
 	if err != nil {
 		return broker.Look{}, err
 	}
@@ -93,8 +92,8 @@ func (b *Backend) newLook(ctx context.Context) (broker.Look, error) {
 	return broker.Look{Began: b.config.Now(), Place: place}, err
 }
 
-// FindInstance returns the instance with this GUID, or an empty Look. It takes one
-// call; a look that finds nothing takes one more, or two (see seen).
+// FindInstance returns the instance with this GUID, or an empty Look. It takes one call; a look that finds nothing
+// takes one more, or two (see seen).
 func (b *Backend) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
 	look, err := b.newLook(ctx)
 	if err != nil {
@@ -102,7 +101,7 @@ func (b *Backend) FindInstance(ctx context.Context, guid string) (broker.Look, e
 	}
 	row, header, err := b.instance(ctx, guid)
 	switch {
-	case isAbsent(err):
+	case ccapi.IsAbsent(err):
 		return b.seen(ctx, look, nil)
 	case err != nil:
 		return broker.Look{}, err
@@ -114,44 +113,31 @@ func (b *Backend) FindInstance(ctx context.Context, guid string) (broker.Look, e
 // instanceRow returns the row with what the backing broker said of the instance.
 func (b *Backend) instanceRow(i instanceRow, header http.Header) broker.Row {
 	row := b.row(i.facts(), header)
-	row.DashboardURL = i.DashboardURL.value
+	row.DashboardURL = i.DashboardURL.Value
 	if plan := i.Relationships.ServicePlan; plan != nil && plan.Data != nil {
 		row.PlanGUID = plan.Data.GUID
 	}
-	row.MaintenanceVersion = i.MaintenanceInfo.value.Version
-	if p := i.Provided.value; len(p.Labels)+len(p.Attributes) > 0 {
+	row.MaintenanceVersion = i.MaintenanceInfo.Value.Version
+	if p := i.Provided.Value; len(p.Labels)+len(p.Attributes) > 0 {
 		row.Provided = &lifecycle.Provided{Labels: p.Labels, Attributes: p.Attributes}
 	}
 	return row
 }
 
 func (b *Backend) instance(ctx context.Context, guid string) (instanceRow, http.Header, error) {
-	r := request{
-		method: http.MethodGet, path: instancePath(guid), route: instanceRoute,
-		what: "get instance " + strconv.Quote(guid),
+	r := ccapi.Request{
+		Method: http.MethodGet, Path: instancePath(guid), Route: instanceRoute,
+		What: "get instance " + strconv.Quote(guid),
 	}
 	var row instanceRow
-	header, err := b.get(ctx, r, &row)
+	header, err := b.api.Get(ctx, r, &row)
 	if err == nil && row.GUID != guid {
-		err = &Error{Call: r.what, Err: errors.New("the answer is not the instance")}
+		err = &ccapi.Error{Call: r.What, Err: errors.New("the answer is not the instance")}
 	}
 	return row, header, err
 }
 
-// get reads one resource.
-func (b *Backend) get(ctx context.Context, r request, into any) (http.Header, error) {
-	answer, err := b.send(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.Unmarshal(answer.body, into); err != nil {
-		return nil, &Error{Call: r.what, Status: answer.status, Err: withoutValue(err)}
-	}
-	return answer.header, nil
-}
-
-// maxFilter is how many characters of GUIDs one filter names: an address stays far below
-// the 8 KB that proxies take.
+// maxFilter is how many characters of GUIDs one filter names: an address stays far below the 8 KB that proxies take.
 const maxFilter = 3000
 
 // found is a row of a list with the header of its page.
@@ -160,9 +146,8 @@ type found struct {
 	header http.Header
 }
 
-// instances returns the instances of our org that the filter lets through. What
-// other orgs share into it is left out. It takes one call; where the API cannot
-// filter by org (Korifi) one more for spaces that were not met before.
+// instances returns the instances of our org that the filter lets through. What other orgs share into it is left out.
+// It takes one call; where the API cannot filter by org (Korifi) one more for spaces that were not met before.
 func (b *Backend) instances(ctx context.Context, what string, filter url.Values) ([]found, error) {
 	org, err := b.org(ctx)
 	if err != nil {
@@ -182,17 +167,24 @@ func (b *Backend) instances(ctx context.Context, what string, filter url.Values)
 }
 
 func (b *Backend) instancesByOrg(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
-	r := request{path: instancesRoute, what: what, query: maps.Clone(filter)}
-	r.query.Set("organization_guids", org)
-	r.query.Set("fields[space]", "guid,relationships.organization")
+	r := ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}
+	r.Query.Set("organization_guids", org)
+	r.Query.Set("fields[space]", "guid,relationships.organization")
 	var list []found
-	err := pages(ctx, b, r, func(p page[instanceRow]) {
-		foreign := b.placed(p.Included.Spaces, org)
+	err := ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[instanceRow]) error {
+		var included struct {
+			Spaces []spaceRow `json:"spaces"`
+		}
+		if err := p.DecodeIncluded(&included); err != nil {
+			return err
+		}
+		foreign := b.placed(included.Spaces, org)
 		for _, i := range p.Resources {
 			if !foreign[spaceOf(i)] {
-				list = append(list, found{i, p.header})
+				list = append(list, found{i, p.Header})
 			}
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -203,10 +195,11 @@ func (b *Backend) instancesByOrg(ctx context.Context, what string, filter url.Va
 
 func (b *Backend) instancesBySpace(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
 	var list []found
-	err := pages(ctx, b, request{path: instancesRoute, what: what, query: maps.Clone(filter)}, func(p page[instanceRow]) {
+	err := ccapi.Pages(ctx, b.api, ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}, func(p ccapi.Page[instanceRow]) error {
 		for _, i := range p.Resources {
-			list = append(list, found{i, p.header})
+			list = append(list, found{i, p.Header})
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -214,13 +207,13 @@ func (b *Backend) instancesBySpace(ctx context.Context, what string, filter url.
 	return b.withoutForeign(ctx, list, org)
 }
 
-// instancesByGUID returns those of the instances that are there. It takes one call, and
-// on Korifi, which names no filter for it, one for each.
+// instancesByGUID returns those of the instances that are there. It takes one call, and on Korifi, which names no
+// filter for it, one for each.
 func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found, error) {
 	var rows []found
 	if b.tongue.dialect() != korifi {
 		for _, part := range filters(guids) {
-			some, err := b.instances(ctx, "find instances by GUID", url.Values{"guids": {list(part...)}, "per_page": {"200"}})
+			some, err := b.instances(ctx, "find instances by GUID", url.Values{"guids": {ccapi.Filter(part...)}, "per_page": {"200"}})
 			if err != nil {
 				return nil, err
 			}
@@ -232,7 +225,7 @@ func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found,
 		switch row, header, err := b.instance(ctx, guid); {
 		case err == nil:
 			rows = append(rows, found{row, header})
-		case !isAbsent(err):
+		case !ccapi.IsAbsent(err):
 			return nil, err
 		}
 	}
@@ -243,8 +236,7 @@ func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found,
 	return b.withoutForeign(ctx, rows, org)
 }
 
-// distinct returns the GUIDs, each once; an empty one, which a filter would take for all,
-// is none.
+// distinct returns the GUIDs, each once; an empty one, which a filter would take for all, is none.
 func distinct(guids []string) (each []string) {
 	for _, guid := range guids {
 		if guid != "" && !slices.Contains(each, guid) {
@@ -287,21 +279,21 @@ func (b *Backend) foreignSpaces(ctx context.Context, rows []found, org string) (
 	}
 	foreign := map[string]bool{}
 	for _, guids := range filters(slices.Sorted(maps.Keys(asked))) {
-		r := request{
-			path: "/v3/spaces", what: "find spaces of instances",
-			query: url.Values{"guids": {list(guids...)}, "per_page": {"200"}},
+		r := ccapi.Request{
+			Path: "/v3/spaces", What: "find spaces of instances",
+			Query: url.Values{"guids": {ccapi.Filter(guids...)}, "per_page": {"200"}},
 		}
-		err := pages(ctx, b, r, func(p page[spaceRow]) { maps.Copy(foreign, b.placed(p.Resources, org)) })
+		spaces, err := ccapi.List[spaceRow](ctx, b.api, r)
 		if err != nil {
 			return nil, err
 		}
+		maps.Copy(foreign, b.placed(spaces, org))
 	}
 	return foreign, nil
 }
 
-// placed remembers which of the spaces are ours and returns those of other orgs. One
-// whose org is not told counts as ours: a row too many is judged by its marks, a row
-// too few would be absence.
+// placed remembers which of the spaces are ours and returns those of other orgs. One whose org is not told counts as
+// ours: a row too many is judged by its marks, a row too few would be absence.
 func (b *Backend) placed(spaces []spaceRow, org string) (foreign map[string]bool) {
 	foreign = map[string]bool{}
 	for _, s := range spaces {

@@ -6,12 +6,12 @@ import (
 	"strconv"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// Marked returns every instance of the org with this client's marks, each once, and the
-// keys of those that have them too, whatever they are called now. What has lost the
-// annotation that tells an id which could not be a name is left out, and logged. It takes
-// one call, and one for each fifty instances or more.
+// Marked returns every instance of the org with this client's marks, each once, and the keys of those that have them
+// too, whatever they are called now. What has lost the annotation that tells an id which could not be a name is left
+// out, and logged. It takes one call, and one for each fifty instances or more.
 func (b *Backend) Marked(ctx context.Context) ([]broker.Marked, error) {
 	rows, err := b.instances(ctx, "list marked instances", url.Values{
 		"label_selector": {labelClient + "=" + clientLabel(b.config.Client)}, "per_page": {"1000"},
@@ -46,14 +46,14 @@ func (b *Backend) Marked(ctx context.Context) ([]broker.Marked, error) {
 }
 
 func (b *Backend) markedKeys(ctx context.Context, guids []string, instances map[string]broker.Marked) (found []broker.Marked, err error) {
-	r := request{
-		path: keysRoute, what: "list keys of marked instances",
-		query: url.Values{"service_instance_guids": {list(guids...)}, "type": {"key"}, "per_page": {"1000"}},
+	r := ccapi.Request{
+		Path: keysRoute, What: "list keys of marked instances",
+		Query: url.Values{"service_instance_guids": {ccapi.Filter(guids...)}, "type": {"key"}, "per_page": {"1000"}},
 	}
-	err = pages(ctx, b, r, func(p page[keyRow]) {
+	err = ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[keyRow]) error {
 		for _, k := range p.Resources {
 			instance, known := instances[k.instanceGUID()]
-			row := b.keyRow(k, p.header)
+			row := b.keyRow(k, p.Header)
 			if !known || !row.Marked || k.Name == nil {
 				continue
 			}
@@ -64,6 +64,7 @@ func (b *Backend) markedKeys(ctx context.Context, guids []string, instances map[
 				b.unreadable(ctx, "key", k.GUID, *k.Name)
 			}
 		}
+		return nil
 	})
 	return found, err
 }
@@ -88,21 +89,21 @@ func marked(key broker.Key, row broker.Row, byName bool) broker.Marked {
 	return broker.Marked{Key: key, GUID: row.GUID, ByName: byName, Operation: row.Operation, Seq: row.Seq}
 }
 
-// ForeignKeys returns the names of the instance's keys that do not carry our marks.
-// It takes one call.
+// ForeignKeys returns the names of the instance's keys that do not carry our marks. It takes one call.
 func (b *Backend) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
-	r := request{
-		path:  keysRoute,
-		what:  "list keys of instance " + strconv.Quote(instanceGUID),
-		query: url.Values{"service_instance_guids": {list(instanceGUID)}, "type": {"key"}, "per_page": {"200"}},
+	r := ccapi.Request{
+		Path:  keysRoute,
+		What:  "list keys of instance " + strconv.Quote(instanceGUID),
+		Query: url.Values{"service_instance_guids": {ccapi.Filter(instanceGUID)}, "type": {"key"}, "per_page": {"200"}},
 	}
 	var names []string
-	err := pages(ctx, b, r, func(p page[keyRow]) {
+	err := ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[keyRow]) error {
 		for _, k := range p.Resources {
-			if k.Name != nil && !b.keyRow(k, p.header).Marked {
+			if k.Name != nil && !b.keyRow(k, p.Header).Marked {
 				names = append(names, *k.Name)
 			}
 		}
+		return nil
 	})
 	return names, err
 }

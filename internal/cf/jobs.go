@@ -13,26 +13,27 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // jobRow is a job as the API shows it. The state alone decides.
 type jobRow struct {
-	identity
+	ccapi.Identity
 	State     string                                 `json:"state"`
-	Operation optional[string]                       `json:"operation"`
-	Errors    optional[[]resource.CloudFoundryError] `json:"errors"`
-	Warnings  optional[[]resource.JobWarning]        `json:"warnings"`
-	Links     optional[map[string]*link]             `json:"links"`
+	Operation ccapi.Optional[string]                 `json:"operation"`
+	Errors    ccapi.Optional[[]ccapi.Reason]         `json:"errors"`
+	Warnings  ccapi.Optional[[]resource.JobWarning]  `json:"warnings"`
+	Links     ccapi.Optional[map[string]*ccapi.Link] `json:"links"`
 }
 
-// worksOn returns the GUID of the instance or key that the job is about, "" where it is
-// not told: a Cloud Controller links it while it exists, Korifi has it in the job's name.
+// worksOn returns the GUID of the instance or key that the job is about, "" where it is not told: a Cloud Controller
+// links it while it exists, Korifi has it in the job's name.
 func (j jobRow) worksOn(job string) string {
 	if guid := guidInJob(job); guid != "" {
 		return guid
 	}
-	for _, l := range j.Links.value {
+	for _, l := range j.Links.Value {
 		if l == nil {
 			continue
 		}
@@ -61,17 +62,16 @@ func guidInJob(job string) string {
 // isGUID reports whether the last part of an address or of a job's name can be a GUID.
 func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
 
-// Job returns the state of a job, by one GET (go-cfclient's waiting for a job
-// ignores its context).
+// Job returns the state of a job, by one GET (go-cfclient's waiting for a job ignores its context).
 func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
-	r := request{
-		method: http.MethodGet, path: "/v3/jobs/" + url.PathEscape(guid), route: "/v3/jobs/:guid",
-		what: "get job " + strconv.Quote(guid),
+	r := ccapi.Request{
+		Method: http.MethodGet, Path: "/v3/jobs/" + url.PathEscape(guid), Route: "/v3/jobs/:guid",
+		What: "get job " + strconv.Quote(guid),
 	}
 	var job jobRow
-	_, err := b.get(ctx, r, &job)
+	_, err := b.api.Get(ctx, r, &job)
 	switch {
-	case isAbsent(err):
+	case ccapi.IsAbsent(err):
 		return broker.JobStatus{State: lifecycle.JobLost}, nil
 	case err != nil:
 		return broker.JobStatus{State: lifecycle.JobUnclear}, err
@@ -86,17 +86,17 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error
 		// Errors may show before the state does; only the state counts.
 		return broker.JobStatus{State: state, GUID: job.worksOn(guid)}, nil
 	default:
-		return broker.JobStatus{State: lifecycle.JobUnclear}, &Error{Call: r.what, Err: errors.New("the job has no state that we know")}
+		return broker.JobStatus{State: lifecycle.JobUnclear}, &ccapi.Error{Call: r.What, Err: errors.New("the job has no state that we know")}
 	}
 }
 
 func (b *Backend) failedJob(job jobRow) broker.JobStatus {
-	failures := job.Errors.value
+	failures := job.Errors.Value
 	sight := broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: len(failures) > 0}
 	var texts []string
 	for _, e := range failures {
 		f := readFailure(e)
-		sight.FromBackingBroker = sight.FromBackingBroker && f.brokersWord
+		sight.FromBackingBroker = sight.FromBackingBroker && f.fromBackingBroker
 		if f.code != "" {
 			sight.Code = string(f.code)
 		}
@@ -104,21 +104,20 @@ func (b *Backend) failedJob(job jobRow) broker.JobStatus {
 			texts = append(texts, f.text)
 		}
 	}
-	sight.Description = b.userText(strings.Join(texts, "; "))
+	sight.Description = b.api.ForUsers(strings.Join(texts, "; "))
 	return sight
 }
 
 // failure is one error of a job (docs/cf-contract.md 2.5).
 type failure struct {
-	text        string
-	brokersWord bool
-	code        broker.Code
+	text              string
+	fromBackingBroker bool
+	code              broker.Code
 }
 
 // Texts of failures.
 const (
-	// lastOperationClass is what a key's job says when the backing broker reported a
-	// failure later on.
+	// lastOperationClass is what a key's job says when the backing broker reported a failure later on.
 	lastOperationClass = "VCAP::CloudController::V3::LastOperationFailedState"
 	requiresApp        = "This service supports generation of credentials through binding an application only."
 	namedInstance      = "Service instance "
@@ -137,8 +136,7 @@ func brokersSentences() []string {
 	return []string{"Service broker error: ", "The service broker rejected the request", requiresApp}
 }
 
-// ownSentences begin what Cloud Foundry says of conflicts, of brokers that did not
-// answer, and of its own troubles.
+// ownSentences begin what Cloud Foundry says of conflicts, of brokers that did not answer, and of its own troubles.
 func ownSentences() []string {
 	return []string{
 		"An operation for a service binding of service instance ",
@@ -159,33 +157,32 @@ func ownSentences() []string {
 	}
 }
 
-// readFailure takes an error of a job apart. What a backing broker says when an
-// asynchronous operation fails follows the wrapper as it is, without any sign; so
-// its word is what is in the wrapper and not one of Cloud Foundry's own sentences.
-func readFailure(e resource.CloudFoundryError) failure {
+// readFailure takes an error of a job apart. What a backing broker says when an asynchronous operation fails follows
+// the wrapper as it is, without any sign; so its word is what is in the wrapper and not one of Cloud Foundry's own
+// sentences.
+func readFailure(e ccapi.Reason) failure {
 	match := wrapped.FindStringSubmatch(e.Detail)
-	if match == nil || e.Code != codeUnableToPerform {
+	if match == nil || e.Code != ccapi.CodeUnableToPerform {
 		return failure{text: withoutClass(e.Detail)}
 	}
 	text := strings.TrimPrefix(e.Detail, match[0])
 	said := text
-	// Of a key's own deletion the second is what its broker said; in an instance's it
-	// is a key that stood in the way.
+	// Of a key's own deletion the second is what its broker said; in an instance's it is a key that stood in the way.
 	if strings.HasPrefix(text, namedInstance) || (match[1] == "unbind" && strings.HasPrefix(text, unbindWrapper)) {
 		said = behindName(text)
 	}
 	if said == "" || cloudFoundrysOwn(said) {
 		return failure{text: withoutClass(text)}
 	}
-	f := failure{text: withoutClass(said), brokersWord: true}
+	f := failure{text: withoutClass(said), fromBackingBroker: true}
 	if said == requiresApp {
 		f.code = broker.CodeRequiresApp
 	}
 	return f
 }
 
-// behindName returns the sentence that follows the name of an instance. A name may
-// be anything, so known sentences are looked for; without one, text is returned.
+// behindName returns the sentence that follows the name of an instance. A name may be anything, so known sentences are
+// looked for; without one, text is returned.
 func behindName(text string) string {
 	first := len(text)
 	for _, sentence := range append(brokersSentences(), ownSentences()...) {
@@ -208,8 +205,7 @@ func cloudFoundrysOwn(text string) bool {
 	return rubyClass.MatchString(text) && text != lastOperationClass
 }
 
-// withoutClass empties a text that is but the name of a class: the row's last
-// operation knows the reason.
+// withoutClass empties a text that is but the name of a class: the row's last operation knows the reason.
 func withoutClass(text string) string {
 	if text == lastOperationClass {
 		return ""
@@ -220,8 +216,7 @@ func withoutClass(text string) string {
 // maxHeard is for how many jobs it is remembered which warnings were logged.
 const maxHeard = 1000
 
-// heard counts the warnings of running jobs that were logged: a job is asked at
-// every tick and repeats them all.
+// heard counts the warnings of running jobs that were logged: a job is asked at every tick and repeats them all.
 type heard struct {
 	mu     sync.Mutex
 	counts map[string]int // by job
@@ -249,12 +244,12 @@ func (h *heard) fresh(job string, n int, ended bool) (before int) {
 // warn logs what Cloud Foundry warns of in a job, each warning once.
 func (b *Backend) warn(ctx context.Context, guid string, job jobRow) {
 	ended := lifecycle.JobState(job.State).Ended()
-	warnings := job.Warnings.value
+	warnings := job.Warnings.Value
 	if len(warnings) == 0 && !ended {
 		return
 	}
 	before := b.heard.fresh(guid, len(warnings), ended)
 	for _, w := range warnings[before:] {
-		b.config.Logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation.value, "warning", b.logText(w.Detail))
+		b.config.Logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation.Value, "warning", b.api.ForLog(w.Detail))
 	}
 }

@@ -45,8 +45,8 @@ func brokersFailures() map[string]failedJob {
 	}
 }
 
-// otherFailures are conflicts, timeouts and troubles inside Cloud Foundry; some
-// more of brokers stand beside what they resemble.
+// otherFailures are conflicts, timeouts and troubles inside Cloud Foundry; some more of brokers stand beside what they
+// resemble.
 func otherFailures() map[string]failedJob {
 	return map[string]failedJob{
 		"a key stands in the way of a delete": {

@@ -15,8 +15,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// korifiStub answers as korifi-api does, as far as the adapter can tell it from a
-// Cloud Controller.
+// korifiStub answers as korifi-api does, as far as the adapter can tell it from a Cloud Controller.
 type korifiStub struct {
 	mu      sync.Mutex
 	refused int // filters and fields
@@ -198,7 +197,7 @@ func TestKorifiIsNotAskedToChange(t *testing.T) {
 		s, _ := newKorifi(t)
 		answer, err := s.backend(t, nil).UpdateInstance(t.Context(), "g", call)
 		want := broker.Answer{Reply: lifecycle.ReplyRefused, Description: korifiCannot}
-		if answer != want || err == nil || CredentialsRefused(err) {
+		if answer != want || err == nil || loginAtFault(err) {
 			t.Errorf("%s: %+v, %v; want %+v", name, answer, err, want)
 		}
 		if s.count("PATCH /v3/service_instances/g") != 0 {
@@ -229,8 +228,7 @@ func TestNothingIsChangedWhileTheDialectIsUnknown(t *testing.T) {
 	}
 }
 
-// TestOldCloudControllerIsNoKorifi: it knows fewer filters too, but changes what it
-// is asked to.
+// TestOldCloudControllerIsNoKorifi: it knows fewer filters too, but changes what it is asked to.
 func TestOldCloudControllerIsNoKorifi(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
@@ -290,8 +288,8 @@ func TestDialectIsSeenInJobs(t *testing.T) {
 	}
 }
 
-// TestKorifisInstancesMayBeGone [22]: its API does not know the call for parameters, so
-// that the answer to it does not tell whether there is an instance.
+// TestKorifisInstancesMayBeGone [22]: its API does not know the call for parameters, so that the answer to it does not
+// tell whether there is an instance.
 func TestKorifisInstancesMayBeGone(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {

@@ -69,31 +69,3 @@ func TestWarningsAreNotRememberedWithoutEnd(t *testing.T) {
 		t.Errorf("%d jobs are remembered", len(h.counts))
 	}
 }
-
-func TestRequestIDsAreLogged(t *testing.T) {
-	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-VCAP-Request-ID", "req-1::2")
-		if r.Method == http.MethodDelete {
-			reply(w, 422, unprocessable("There is an operation in progress for the service instance."))
-			return
-		}
-		accept(w, r)
-	})
-	var log bytes.Buffer
-	b := s.backend(t, jsonLog(&log))
-	_, _ = b.CreateInstance(t.Context(), testCall())
-	_, err := b.DeleteInstance(t.Context(), "g")
-	if err == nil || !strings.Contains(err.Error(), "[request req-1::2]") {
-		t.Errorf("error %v, want the id of the request", err)
-	}
-	ids := map[any]any{}
-	for _, line := range logged(t, &log, slog.LevelDebug) {
-		ids[line["call"]] = line["request_id"]
-	}
-	for _, call := range []string{"POST /v3/service_instances", "DELETE /v3/service_instances/:guid"} {
-		if ids[call] != "req-1::2" {
-			t.Errorf("%s was logged with id %v", call, ids[call])
-		}
-	}
-}

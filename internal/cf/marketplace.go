@@ -10,26 +10,26 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// planRow is a plan as the API shows it. Costs stay as they came; go-cfclient makes
-// floating-point numbers of them, and fails as a whole on a field that is not as
-// documented.
+// planRow is a plan as the API shows it. Costs stay as they came; go-cfclient makes floating-point numbers of them, and
+// fails as a whole on a field that is not as documented.
 type planRow struct {
-	identity
-	Name          string              `json:"name"`
-	Description   optional[string]    `json:"description"`
-	Available     bool                `json:"available"`
-	Free          bool                `json:"free"`
-	Costs         json.RawMessage     `json:"costs"`
-	Maintenance   optional[versioned] `json:"maintenance_info"`
+	ccapi.Identity
+	Name          string                    `json:"name"`
+	Description   ccapi.Optional[string]    `json:"description"`
+	Available     bool                      `json:"available"`
+	Free          bool                      `json:"free"`
+	Costs         json.RawMessage           `json:"costs"`
+	Maintenance   ccapi.Optional[versioned] `json:"maintenance_info"`
 	BrokerCatalog struct {
 		ID       string                       `json:"id"`
 		Metadata json.RawMessage              `json:"metadata"`
-		Longest  optional[float64]            `json:"maximum_polling_duration"`
+		Longest  ccapi.Optional[float64]      `json:"maximum_polling_duration"`
 		Features resource.ServicePlanFeatures `json:"features"`
 	} `json:"broker_catalog"`
-	Schemas       optional[planSchemas] `json:"schemas"`
+	Schemas       ccapi.Optional[planSchemas] `json:"schemas"`
 	Relationships struct {
 		ServiceOffering *resource.ToOneRelationship `json:"service_offering"`
 	} `json:"relationships"`
@@ -37,8 +37,8 @@ type planRow struct {
 
 // versioned is the maintenance_info of a plan.
 type versioned struct {
-	Version     string           `json:"version"`
-	Description optional[string] `json:"description"`
+	Version     string                 `json:"version"`
+	Description ccapi.Optional[string] `json:"description"`
 }
 
 // planSchemas are the schemas of parameters; each may be missing.
@@ -58,14 +58,14 @@ type schema struct {
 
 // offeringRow is an offering as the API shows it.
 type offeringRow struct {
-	identity
-	Name             string             `json:"name"`
-	Description      optional[string]   `json:"description"`
-	Available        bool               `json:"available"`
-	Tags             optional[[]string] `json:"tags"`
-	Requires         optional[[]string] `json:"requires"`
-	Shareable        optional[bool]     `json:"shareable"`
-	DocumentationURL optional[string]   `json:"documentation_url"`
+	ccapi.Identity
+	Name             string                   `json:"name"`
+	Description      ccapi.Optional[string]   `json:"description"`
+	Available        bool                     `json:"available"`
+	Tags             ccapi.Optional[[]string] `json:"tags"`
+	Requires         ccapi.Optional[[]string] `json:"requires"`
+	Shareable        ccapi.Optional[bool]     `json:"shareable"`
+	DocumentationURL ccapi.Optional[string]   `json:"documentation_url"`
 	BrokerCatalog    struct {
 		ID       string                           `json:"id"`
 		Metadata json.RawMessage                  `json:"metadata"`
@@ -73,12 +73,11 @@ type offeringRow struct {
 	} `json:"broker_catalog"`
 }
 
-// Marketplace returns what the org sees: active offerings with at least one active
-// plan, in the order of the API. It takes several requests, so a catalog that
-// changes meanwhile may be seen half old and half new; a plan whose offering is
-// missing is left out. When none of its plans belongs to one of its offerings, which a
-// broker that is registered again meanwhile looks like, it is read once more. It takes
-// two calls, and one for each further page; an empty one takes one more (see seen).
+// Marketplace returns what the org sees: active offerings with at least one active plan, in the order of the API. It
+// takes several requests, so a catalog that changes meanwhile may be seen half old and half new; a plan whose offering
+// is missing is left out. When none of its plans belongs to one of its offerings, which a broker that is registered
+// again meanwhile looks like, it is read once more. It takes two calls, and one for each further page; an empty one
+// takes one more (see seen).
 func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	org, err := b.org(ctx)
 	if err != nil {
@@ -105,8 +104,7 @@ func (b *Backend) confirmMarket(ctx context.Context, org string) error {
 	return b.confirm(ctx, "")
 }
 
-// marketplace reports it as torn when there are plans and offerings that have nothing
-// to do with each other.
+// marketplace reports it as torn when there are plans and offerings that have nothing to do with each other.
 func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marketplace, torn bool, err error) {
 	plans, err := b.plans(ctx, org)
 	if err != nil {
@@ -124,15 +122,14 @@ func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marke
 	return all, len(all.Offerings) == 0 && len(plans) > 0 && len(offerings) > 0, nil
 }
 
-// market lists offerings or plans of the org. Korifi knows no filter for it; it has
-// one marketplace for all.
-func market[T identified](ctx context.Context, b *Backend, kind, org string) (list []T, err error) {
-	r := request{path: "/v3/service_" + kind, what: "list " + kind, query: url.Values{"per_page": {"200"}}}
-	collect := func(p page[T]) { list = append(list, p.Resources...) }
+// market lists offerings or plans of the org. Korifi knows no filter for it; it has one marketplace for all.
+func market[T ccapi.Identified](ctx context.Context, b *Backend, kind, org string) ([]T, error) {
+	r := ccapi.Request{Path: "/v3/service_" + kind, What: "list " + kind, Query: url.Values{"per_page": {"200"}}}
 	if b.tongue.dialect() != korifi {
 		filtered := r
-		filtered.query = url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}}
-		switch err := pages(ctx, b, filtered, collect); {
+		filtered.Query = url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}}
+		list, err := ccapi.List[T](ctx, b.api, filtered)
+		switch {
 		case err == nil:
 			b.tongue.learn(classic)
 			return list, nil
@@ -142,10 +139,8 @@ func market[T identified](ctx context.Context, b *Backend, kind, org string) (li
 		if _, err := b.dialect(ctx); err != nil {
 			return nil, err
 		}
-		list = nil
 	}
-	err = pages(ctx, b, r, collect)
-	return list, err
+	return ccapi.List[T](ctx, b.api, r)
 }
 
 // plans returns the active plans by the GUID of their offering.
@@ -163,22 +158,22 @@ func (b *Backend) plans(ctx context.Context, org string) (map[string][]broker.Ma
 func marketOffering(o offeringRow, plans []broker.MarketPlan) broker.MarketOffering {
 	features := o.BrokerCatalog.Features
 	return broker.MarketOffering{
-		GUID: o.GUID, CatalogID: o.BrokerCatalog.ID, Name: o.Name, Description: o.Description.value,
-		Tags: o.Tags.value, Requires: o.Requires.value,
+		GUID: o.GUID, CatalogID: o.BrokerCatalog.ID, Name: o.Name, Description: o.Description.Value,
+		Tags: o.Tags.Value, Requires: o.Requires.Value,
 		Bindable: features.Bindable, PlanUpdateable: features.PlanUpdateable,
 		InstancesRetrievable: features.InstancesRetrievable, BindingsRetrievable: features.BindingsRetrievable,
-		AllowContextUpdates: features.AllowContextUpdates, Shareable: o.Shareable.value,
-		DocumentationURL: o.DocumentationURL.value, Metadata: raw(o.BrokerCatalog.Metadata), Plans: plans,
+		AllowContextUpdates: features.AllowContextUpdates, Shareable: o.Shareable.Value,
+		DocumentationURL: o.DocumentationURL.Value, Metadata: raw(o.BrokerCatalog.Metadata), Plans: plans,
 	}
 }
 
 func marketPlan(p planRow) broker.MarketPlan {
-	schemas := p.Schemas.value
+	schemas := p.Schemas.Value
 	return broker.MarketPlan{
-		GUID: p.GUID, CatalogID: p.BrokerCatalog.ID, Name: p.Name, Description: p.Description.value, Free: p.Free,
+		GUID: p.GUID, CatalogID: p.BrokerCatalog.ID, Name: p.Name, Description: p.Description.Value, Free: p.Free,
 		Bindable: p.BrokerCatalog.Features.Bindable, PlanUpdateable: p.BrokerCatalog.Features.PlanUpdateable,
-		MaximumPollingDuration: secondsOf(p.BrokerCatalog.Longest.value, longestPolling),
-		MaintenanceVersion:     p.Maintenance.value.Version, MaintenanceDescription: p.Maintenance.value.Description.value,
+		MaximumPollingDuration: ccapi.Seconds(p.BrokerCatalog.Longest.Value, longestPolling),
+		MaintenanceVersion:     p.Maintenance.Value.Version, MaintenanceDescription: p.Maintenance.Value.Description.Value,
 		Costs: raw(p.Costs), Metadata: raw(p.BrokerCatalog.Metadata),
 		CreateSchema: raw(schemas.Instance.Create.Parameters),
 		UpdateSchema: raw(schemas.Instance.Update.Parameters),

@@ -19,12 +19,11 @@ const maxName = 255
 // hashedName is the form of a name that stands for an id which cannot be a name.
 var hashedName = regexp.MustCompile(`^ferry-[a-z2-7]{52}$`)
 
-// Name returns the name in Cloud Foundry of the instance, key or space with this
-// id: the id itself wherever Cloud Foundry keeps it as it is, else "ferry-" and the
-// SHA-256 of the id in lower-case base32. The latter goes for ids that are empty,
-// longer than 255 characters, not UTF-8, begin or end with a blank (which Cloud
-// Foundry strips), hold a control character, or have the form of such a name
-// already. Two ids never share a name, and an id has the same name for ever.
+// Name returns the name in Cloud Foundry of the instance, key or space with this id: the id itself wherever Cloud
+// Foundry keeps it as it is, else "ferry-" and the SHA-256 of the id in lower-case base32. The latter goes for ids that
+// are empty, longer than 255 characters, not UTF-8, begin or end with a blank (which Cloud Foundry strips), hold a
+// control character, or have the form of such a name already. Two ids never share a name, and an id has the same name
+// for ever.
 func Name(id string) string {
 	if nameable(id) {
 		return id
@@ -47,15 +46,13 @@ func nameable(id string) bool {
 		!hashedName.MatchString(id)
 }
 
-// looseMark stands between the two halves of a key's name that carries its
-// operation.
+// looseMark stands between the two halves of a key's name that carries its operation.
 const looseMark = "~ferry~"
 
-// LooseKeyName returns the name of a key where Cloud Foundry takes no marks on keys
-// (Korifi): Name(bindingID), "~ferry~", the operation percent-encoded, "~" and the
-// sequence number. Two different (binding, operation, seq) never share a name, since
-// neither of the last two parts holds a tilde. Where that is longer than 255
-// characters, the hash stands for the binding's id, as Name makes it.
+// LooseKeyName returns the name of a key where Cloud Foundry takes no marks on keys (Korifi): Name(bindingID),
+// "~ferry~", the operation percent-encoded, "~" and the sequence number. Two different (binding, operation, seq) never
+// share a name, since neither of the last two parts holds a tilde. Where that is longer than 255 characters, the hash
+// stands for the binding's id, as Name makes it.
 func LooseKeyName(bindingID, operation string, seq int64) string {
 	rest := looseMark + strings.ReplaceAll(url.QueryEscape(operation), "~", "%7E") + "~" + strconv.FormatInt(seq, 10)
 	stem := Name(bindingID)

@@ -1,7 +1,6 @@
 package cf
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -32,24 +31,6 @@ func TestName(t *testing.T) {
 	// The names of what runs must outlive every version of Ferry.
 	if want := "ferry-4oymiquy7qobjgx36tejs35zeqt24qpemsnzgtfeswmrw6csxbkq"; hashed != want {
 		t.Errorf(`Name("") = %q, want %q`, hashed, want)
-	}
-}
-
-// TestFilterValuesSurvive takes a filter apart as a Cloud Controller does: split at
-// commas, then decode each part.
-func TestFilterValuesSurvive(t *testing.T) {
-	t.Parallel()
-	values := []string{"a,b", "a+b", "a b", "100%", "%2C", "ä", "a&b=c"}
-	parts := strings.Split(list(values...), ",")
-	if len(parts) != len(values) {
-		t.Fatalf("%d parts, want %d: %q", len(parts), len(values), parts)
-	}
-	for i, part := range parts {
-		form, err := url.QueryUnescape(part)
-		path, pathErr := url.PathUnescape(part)
-		if form != values[i] || path != values[i] || err != nil || pathErr != nil {
-			t.Errorf("%q arrives as %q or %q", values[i], form, path)
-		}
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// TestPlaceIsTheSameHoweverItIsWritten (docs/protocol.md 3.2): absence counts at home only, and home is
-// one org of one Cloud Foundry, not the letters of an address.
+// TestPlaceIsTheSameHoweverItIsWritten (docs/protocol.md 3.2): absence counts at home only, and home is one org of one
+// Cloud Foundry, not the letters of an address.
 func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)

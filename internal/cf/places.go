@@ -17,11 +17,12 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
 // spaceRow is a space as the API shows it.
 type spaceRow struct {
-	identity
+	ccapi.Identity
 	Name          string `json:"name"`
 	Relationships struct {
 		Organization *resource.ToOneRelationship `json:"organization"`
@@ -30,7 +31,7 @@ type spaceRow struct {
 
 // orgRow is an org as the API shows it.
 type orgRow struct {
-	identity
+	ccapi.Identity
 	Name string `json:"name"`
 }
 
@@ -82,8 +83,7 @@ func (p *places) known() map[string]bool {
 	return maps.Clone(p.met)
 }
 
-// forget drops a space that proved wrong, and the org: it may have been made anew
-// under its name.
+// forget drops a space that proved wrong, and the org: it may have been made anew under its name.
 func (p *places) forget(space string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,7 @@ func (p *places) forgetAll() {
 	p.org, p.spaces, p.met = "", map[string]string{}, map[string]bool{}
 }
 
-// keepOnly drops the spaces that are not among those in sight of a login that sees all
-// there are.
+// keepOnly drops the spaces that are not among those in sight of a login that sees all there are.
 func (p *places) keepOnly(inSight map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +108,8 @@ func (p *places) keepOnly(inSight map[string]string) {
 	maps.DeleteFunc(p.spaces, func(_, guid string) bool { return gone(guid) })
 }
 
-// isIn reports whether the space of this name is among those in sight: the one that was
-// met under that name, whatever it is called now, or else any that is called so.
+// isIn reports whether the space of this name is among those in sight: the one that was met under that name, whatever
+// it is called now, or else any that is called so.
 func (p *places) isIn(name string, inSight map[string]string) bool {
 	if guid := p.space(name); guid != "" {
 		_, ok := inSight[guid]
@@ -124,32 +123,30 @@ func (p *places) isIn(name string, inSight map[string]string) bool {
 	return false
 }
 
-// org returns the GUID of the configured org, which must exist. Where nothing has that
-// very name, its case is ignored, as Cloud Foundry does; one call more looks for it where
-// the filter of the API does not.
+// org returns the GUID of the configured org, which must exist. Where nothing has that very name, its case is ignored,
+// as Cloud Foundry does; one call more looks for it where the filter of the API does not.
 func (b *Backend) org(ctx context.Context) (string, error) {
 	if guid := b.places.orgGUID(); guid != "" {
 		return guid, nil
 	}
-	r := request{path: "/v3/organizations", what: "find org " + strconv.Quote(b.config.Org)}
+	r := ccapi.Request{Path: "/v3/organizations", What: "find org " + strconv.Quote(b.config.Org)}
 	guid := ""
-	for _, query := range []url.Values{{"names": {list(b.config.Org)}}, {"per_page": {"1000"}}} {
+	for _, query := range []url.Values{{"names": {ccapi.Filter(b.config.Org)}}, {"per_page": {"1000"}}} {
 		var named namesake
-		r.query = query
-		err := pages(ctx, b, r, func(p page[orgRow]) {
-			for _, o := range p.Resources {
-				named.consider(o.Name, o.GUID, b.config.Org)
-			}
-		})
+		r.Query = query
+		orgs, err := ccapi.List[orgRow](ctx, b.api, r)
 		if err != nil {
 			return "", err
+		}
+		for _, o := range orgs {
+			named.consider(o.Name, o.GUID, b.config.Org)
 		}
 		if guid = named.guid(); guid != "" {
 			break
 		}
 	}
 	if guid == "" {
-		return "", &Error{Call: r.what, Title: "no such org", Detail: "or the login may not see it", advice: adviceOrg, unsent: true}
+		return "", &ccapi.Error{Call: r.What, Title: "no such org", Detail: "or the login may not see it", Advice: ccapi.AdviceOrg, Unsent: true}
 	}
 	b.places.setOrg(guid)
 	return guid, nil
@@ -192,17 +189,16 @@ func (b *Backend) space(ctx context.Context, offering string) (string, error) {
 
 // findSpace returns the GUID of the space of this name, or "".
 func (b *Backend) findSpace(ctx context.Context, org, name string) (string, error) {
-	return b.findSpaceAmong(ctx, name, url.Values{"names": {list(name)}, "organization_guids": {org}})
+	return b.findSpaceAmong(ctx, name, url.Values{"names": {ccapi.Filter(name)}, "organization_guids": {org}})
 }
 
 func (b *Backend) findSpaceAmong(ctx context.Context, name string, query url.Values) (string, error) {
-	r := request{path: "/v3/spaces", what: "find space " + strconv.Quote(name), query: query}
+	r := ccapi.Request{Path: "/v3/spaces", What: "find space " + strconv.Quote(name), Query: query}
 	var named namesake
-	err := pages(ctx, b, r, func(p page[spaceRow]) {
-		for _, s := range p.Resources {
-			named.consider(s.Name, s.GUID, name)
-		}
-	})
+	spaces, err := ccapi.List[spaceRow](ctx, b.api, r)
+	for _, s := range spaces {
+		named.consider(s.Name, s.GUID, name)
+	}
 	return named.guid(), err
 }
 
@@ -214,31 +210,31 @@ func (b *Backend) makeSpace(ctx context.Context, org, name string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	r := request{
-		method: http.MethodPost, path: "/v3/spaces", route: "/v3/spaces", body: body,
-		what: "create space " + strconv.Quote(name),
+	r := ccapi.Request{
+		Method: http.MethodPost, Path: "/v3/spaces", Route: "/v3/spaces", Body: body,
+		What: "create space " + strconv.Quote(name),
 	}
-	answer, err := b.send(ctx, r)
+	answer, err := b.api.Send(ctx, r)
 	if err != nil {
 		return b.spaceRefused(ctx, org, name, err)
 	}
-	var made identity
-	if err := json.Unmarshal(answer.body, &made); err != nil || made.GUID == "" {
-		return "", &Error{Call: r.what, Status: answer.status, Err: errors.New("the answer is not the space")}
+	var made ccapi.Identity
+	if err := json.Unmarshal(answer.Body, &made); err != nil || made.GUID == "" {
+		return "", &ccapi.Error{Call: r.What, Status: answer.Status, Err: errors.New("the answer is not the space")}
 	}
 	return made.GUID, nil
 }
 
 func (b *Backend) spaceRefused(ctx context.Context, org, name string, err error) (string, error) {
-	e, ok := errors.AsType[*Error](err)
+	e, ok := errors.AsType[*ccapi.Error](err)
 	if !ok || e.Status != http.StatusUnprocessableEntity {
 		return "", err
 	}
-	if strings.HasPrefix(e.text, "Invalid organization") {
+	if strings.HasPrefix(e.Text, "Invalid organization") {
 		b.places.forget(name)
-		return "", unsent(err) // the next try looks for the org again
+		return "", ccapi.AsUnsent(err) // the next try looks for the org again
 	}
-	if !strings.HasPrefix(e.text, "Name must be unique per organization") {
+	if !strings.HasPrefix(e.Text, "Name must be unique per organization") {
 		return "", err
 	}
 	guid, findErr := b.findSpace(ctx, org, name)
@@ -247,14 +243,13 @@ func (b *Backend) spaceRefused(ctx context.Context, org, name string, err error)
 		guid, findErr = b.findSpaceAmong(ctx, name, url.Values{"organization_guids": {org}, "per_page": {"1000"}})
 	}
 	if findErr == nil && guid == "" {
-		return "", unsent(err)
+		return "", ccapi.AsUnsent(err)
 	}
 	return guid, findErr
 }
 
-// Place returns where this backend looks and calls. The address is in one form however
-// it was configured: scheme and host in small letters, no port that the scheme implies,
-// no slash at the end. It takes a call until the org is known.
+// Place returns where this backend looks and calls. The address is in one form however it was configured: scheme and
+// host in small letters, no port that the scheme implies, no slash at the end. It takes a call until the org is known.
 func (b *Backend) Place(ctx context.Context) (broker.Place, error) {
 	org, err := b.org(ctx)
 	if err != nil {
@@ -263,16 +258,15 @@ func (b *Backend) Place(ctx context.Context) (broker.Place, error) {
 	return broker.Place{API: b.home, OrgGUID: org}, nil
 }
 
-// Same implements broker.Finder. The org is the same when its GUID is, whatever it is
-// called; the Cloud Foundry is when its address is the API's or one of FormerAPIs.
+// Same implements broker.Finder. The org is the same when its GUID is, whatever it is called; the Cloud Foundry is when
+// its address is the API's or one of FormerAPIs.
 func (b *Backend) Same(recorded broker.Place) bool {
 	api := canonicalAPI(recorded.API)
 	return recorded.OrgGUID != "" && recorded.OrgGUID == b.places.orgGUID() &&
 		(api == b.home || slices.Contains(b.formerly, api))
 }
 
-// canonicalAPI returns an address in the form of Place; what cannot be read comes back
-// as it is.
+// canonicalAPI returns an address in the form of Place; what cannot be read comes back as it is.
 func canonicalAPI(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

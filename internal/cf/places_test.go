@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
@@ -105,7 +106,7 @@ func TestUnknownOrgIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, accept)
 	b := s.backend(t, func(c *Config) { c.Org = "no-such-org" })
-	if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyBusy || err == nil || Unreachable(err) {
+	if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyBusy || err == nil || ccapi.Unreachable(err) {
 		t.Errorf("answer %+v, %v; want busy with an error", answer, err)
 	}
 	if _, err := b.FindInstances(t.Context(), "one"); err == nil {
@@ -161,16 +162,14 @@ func TestMissingRoleIsTaken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+			g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/v3/roles" {
 					reply(w, test.role, unprocessable("User 'x' already has 'space_developer' role in space 'Y'."))
 					return
 				}
 				reply(w, 403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"))
-			}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
-				reply(w, 200, `{"access_token":"`+test.token+`","token_type":"bearer","expires_in":599}`)
-				return true
 			})
+			g.token = test.token
 			answer, err := g.backend(t, nil).CreateInstance(t.Context(), testCall())
 			if answer.Reply != test.want || err == nil {
 				t.Errorf("answer %+v, %v; want %s", answer, err, test.want)
@@ -185,8 +184,8 @@ func TestMissingRoleIsTaken(t *testing.T) {
 	}
 }
 
-// TestNamesAreComparedAsCloudFoundryDoes [17]: without case, for orgs and for spaces; what
-// has that very name comes first.
+// TestNamesAreComparedAsCloudFoundryDoes [17]: without case, for orgs and for spaces; what has that very name comes
+// first.
 func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
 	t.Parallel()
 	orgs := func(names ...string) string { return strings.ReplaceAll(spacesOf(names...), "guid-of-", "org-") }

@@ -55,8 +55,7 @@ func TestKeyDetails(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfAnotherKind [20]: what no platform can be handed is said once and for
-// all, without its value.
+// TestCredentialsOfAnotherKind [20]: what no platform can be handed is said once and for all, without its value.
 func TestCredentialsOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	for credentials, kind := range map[string]string{`["hunter2"]`: "an array", `"hunter2"`: "a text", `17`: "a number", `true`: "a boolean"} {
@@ -197,8 +196,8 @@ func TestMarketplace(t *testing.T) {
 	}
 }
 
-// TestMarketplaceOfSeveralBrokers: pages of offerings, and ids and names that two
-// brokers share, are handed on as they are.
+// TestMarketplaceOfSeveralBrokers: pages of offerings, and ids and names that two brokers share, are handed on as they
+// are.
 func TestMarketplaceOfSeveralBrokers(t *testing.T) {
 	t.Parallel()
 	offering := func(n string) string {

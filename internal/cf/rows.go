@@ -11,11 +11,12 @@ import (
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// The marks on what Ferry made. They carry no prefix, so that Cloud Foundry does
-// not hand them to backing brokers (docs/cf-contract.md 3.4).
+// The marks on what Ferry made. They carry no prefix, so that Cloud Foundry does not hand them to backing brokers
+// (docs/cf-contract.md 3.4).
 const (
 	markOperation = "ferry-operation"
 	markSeq       = "ferry-seq"
@@ -23,13 +24,13 @@ const (
 	labelClient   = "ferry-client"
 )
 
-// lastOperation stands in for go-cfclient's, which cannot tell the empty object of
-// old rows from the empty state of Korifi's new ones.
+// lastOperation stands in for go-cfclient's, which cannot tell the empty object of old rows from the empty state of
+// Korifi's new ones.
 type lastOperation struct {
-	Type        string              `json:"type"`
-	State       *string             `json:"state"`
-	Description optional[string]    `json:"description"`
-	UpdatedAt   optional[time.Time] `json:"updated_at"`
+	Type        string                    `json:"type"`
+	State       *string                   `json:"state"`
+	Description ccapi.Optional[string]    `json:"description"`
+	UpdatedAt   ccapi.Optional[time.Time] `json:"updated_at"`
 }
 
 // facts is what a row of an instance and of a key have in common.
@@ -61,12 +62,11 @@ func (b *Backend) lastOf(last *lastOperation) lifecycle.LastOperation {
 	if l.State == "" {
 		l.State = lifecycle.LastInitial
 	}
-	l.Description = b.userText(withoutClass(last.Description.value))
+	l.Description = b.api.ForUsers(withoutClass(last.Description.Value))
 	return l
 }
 
-// maxSeq is above every sequence number that can be meant: they begin at the Unix time
-// in seconds and rise by one.
+// maxSeq is above every sequence number that can be meant: they begin at the Unix time in seconds and rise by one.
 const maxSeq = 1_000_000_000_000
 
 // readSeq reads a mark. One that no Ferry can have written makes no mark.
@@ -78,15 +78,14 @@ func readSeq(text string) (int64, bool) {
 // earliest is when Cloud Foundry cannot have written a row yet.
 func earliest() time.Time { return time.Unix(1_200_000_000, 0) }
 
-// ageOf compares two readings of Cloud Foundry's own clock; ours may be wrong.
-// Without both, or with one that cannot be meant, the row counts as just written, which
-// ends nothing.
+// ageOf compares two readings of Cloud Foundry's own clock; ours may be wrong. Without both, or with one that cannot be
+// meant, the row counts as just written, which ends nothing.
 func ageOf(last *lastOperation, header http.Header) time.Duration {
 	sent, err := http.ParseTime(header.Get("Date"))
-	if err != nil || last == nil || last.UpdatedAt.value.Before(earliest()) {
+	if err != nil || last == nil || last.UpdatedAt.Value.Before(earliest()) {
 		return 0
 	}
-	return max(0, sent.Sub(last.UpdatedAt.value))
+	return max(0, sent.Sub(last.UpdatedAt.Value))
 }
 
 func annotation(m *resource.Metadata, key string) string {
@@ -96,15 +95,15 @@ func annotation(m *resource.Metadata, key string) string {
 	return *m.Annotations[key]
 }
 
-// oursByLabel reports whether the label does not speak against it: where two
-// clients share an org, the marks of one mean nothing to the other.
+// oursByLabel reports whether the label does not speak against it: where two clients share an org, the marks of one
+// mean nothing to the other.
 func (b *Backend) oursByLabel(m *resource.Metadata) bool {
 	label := m.Labels[labelClient]
 	return label == nil || *label == clientLabel(b.config.Client)
 }
 
-// clientLabel is the name as a label can hold it: its value begins and ends with a
-// letter or digit, a client's name need not.
+// clientLabel is the name as a label can hold it: its value begins and ends with a letter or digit, a client's name
+// need not.
 func clientLabel(client string) string { return strings.Trim(client, "-") }
 
 // createMetadata are the marks of something new with this OSB id.
@@ -119,8 +118,8 @@ func (b *Backend) createMetadata(id string, m broker.Marks) *resource.Metadata {
 	return metadata
 }
 
-// updateMetadata marks an update, and notes the id on rows of before that lack it. A
-// Cloud Controller writes both when the update has succeeded, with the rest.
+// updateMetadata marks an update, and notes the id on rows of before that lack it. A Cloud Controller writes both when
+// the update has succeeded, with the rest.
 func updateMetadata(id string, m broker.Marks) *resource.Metadata {
 	metadata := resource.NewMetadata().WithAnnotation("", markUpdate, m.Operation)
 	if id != "" {
@@ -133,24 +132,22 @@ func toOne(guid string) *resource.ToOneRelationship {
 	return &resource.ToOneRelationship{Data: &resource.Relationship{GUID: guid}}
 }
 
-// markID is the annotation with the OSB id, percent-encoded: a name may be changed in
-// Cloud Foundry, and some ids cannot be names. Rows of before have it in the latter case
-// only.
+// markID is the annotation with the OSB id, percent-encoded: a name may be changed in Cloud Foundry, and some ids
+// cannot be names. Rows of before have it in the latter case only.
 const markID = "ferry-id"
 
 // maxAnnotation is the length in characters that Cloud Foundry takes.
 const maxAnnotation = 5000
 
-// markWithID notes the id. One that is too long even for that is left out: look-ups do
-// without it.
+// markWithID notes the id. One that is too long even for that is left out: look-ups do without it.
 func markWithID(m *resource.Metadata, id string) {
 	if encoded := url.QueryEscape(id); len(encoded) <= maxAnnotation {
 		m.SetAnnotation("", markID, encoded)
 	}
 }
 
-// idOf returns the OSB id of a marked row, and whether nothing but its name tells it. ok
-// is false for a hash without the annotation that belongs to it.
+// idOf returns the OSB id of a marked row, and whether nothing but its name tells it. ok is false for a hash without
+// the annotation that belongs to it.
 func idOf(name string, m *resource.Metadata) (id string, byName, ok bool) {
 	if m != nil && m.Annotations[markID] != nil {
 		noted, err := url.QueryUnescape(*m.Annotations[markID])

@@ -12,9 +12,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// The tests named by a scenario follow the list in docs/cf-contract.md 5, as far as the
-// adapter has a part in it: what it makes of an answer. What follows from that is
-// decided elsewhere.
+// The tests named by a scenario follow the list in docs/cf-contract.md 5, as far as the adapter has a part in it: what
+// it makes of an answer. What follows from that is decided elsewhere.
 
 const (
 	post   = "POST /v3/service_instances"
@@ -180,13 +179,17 @@ func TestLostAnswer(t *testing.T) {
 // TestScenario40Wait: each limiter says how long, wherever it stands.
 func TestScenario40Wait(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, accept, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Retry-After", "11")
-		reply(w, 429, "429 - Too Many Request")
-		return true
+	s := newStub(t, accept)
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/uaa/oauth/token" {
+			w.Header().Set("Retry-After", "11")
+			reply(w, 429, "429 - Too Many Request")
+			return
+		}
+		s.ServeHTTP(w, r)
 	})
-	answer, err := g.backend(t, nil).CreateInstance(t.Context(), testCall())
-	if answer.Reply != lifecycle.ReplyBusy || answer.RetryAfter != 11*time.Second || CredentialsRefused(err) {
+	answer, err := s.backend(t, nil).CreateInstance(t.Context(), testCall())
+	if answer.Reply != lifecycle.ReplyBusy || answer.RetryAfter != 11*time.Second || loginAtFault(err) {
 		t.Errorf("answer %+v, %v; want busy for 11 s", answer, err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/cf"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/cfsim"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -60,8 +60,7 @@ func (f foundry) bind(instance string) (broker.Answer, error) {
 	})
 }
 
-// TestPolicyScenarios has Cloud Foundry refuse a create for reasons of its
-// operators'. Nothing may be left behind.
+// TestPolicyScenarios has Cloud Foundry refuse a create for reasons of its operators'. Nothing may be left behind.
 func TestPolicyScenarios(t *testing.T) {
 	t.Parallel()
 	for scenario, test := range map[string]struct {
@@ -121,7 +120,8 @@ func TestBlindLoginSeesNoAbsence(t *testing.T) {
 				"FindInstance":  func() (broker.Look, error) { return f.b.FindInstance(t.Context(), row.GUID) },
 				"FindKeys":      func() (broker.Look, error) { return f.b.FindKeys(t.Context(), row.GUID, "k") },
 			} {
-				if look, err := find(); err == nil || !cf.CredentialsRefused(err) {
+				look, err := find()
+				if e, ok := errors.AsType[*ccapi.Error](err); !ok || e.Advice == "" {
 					t.Errorf("%s: %+v, %v; want an error of the login's", what, look, err)
 				}
 			}
@@ -148,8 +148,8 @@ func TestRoleIsTakenForKeys(t *testing.T) {
 	f.end(f.bind(row.GUID))
 }
 
-// fresh is a client whose connections nobody else closes: a test server that stops closes
-// the idle ones of http.DefaultTransport, whoever is about to use them.
+// fresh is a client whose connections nobody else closes: a test server that stops closes the idle ones of
+// http.DefaultTransport, whoever is about to use them.
 func fresh() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

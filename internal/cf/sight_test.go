@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
@@ -26,13 +27,12 @@ type blindness struct {
 	scope              string
 }
 
-// blindable returns a backend that knows its org and its space, and a Cloud Foundry
-// that shows no instance and no key.
+// blindable returns a backend that knows its org and its space, and a Cloud Foundry that shows no instance and no key.
 func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
 	t.Helper()
 	token := tokenWith(`{"client_id":"ferry","scope":["` + sees.scope + `"]}`)
 	lists := []string{"/v3/service_instances", "/v3/service_credential_bindings", "/v3/service_offerings", "/v3/service_plans"}
-	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && !slices.Contains(lists, r.URL.Path) {
 			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
 			return
@@ -42,10 +42,8 @@ func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
 			return
 		}
 		reply(w, 200, emptyList)
-	}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
-		reply(w, 200, `{"access_token":"`+token+`","token_type":"bearer","expires_in":599}`)
-		return true
 	})
+	g.token = token
 	b := g.backend(t, nil)
 	if _, err := b.space(t.Context(), "postgres"); err != nil {
 		t.Fatal(err)
@@ -64,7 +62,7 @@ func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
 			reply(w, 200, body)
 		}
 	})
-	return g.stub, b
+	return g, b
 }
 
 // TestEmptyLooksOfABlindLogin: what the login may not see is not absent.
@@ -93,10 +91,10 @@ func TestEmptyLooksOfABlindLogin(t *testing.T) {
 			} {
 				_, b := blindable(t, test.sees)
 				look, err := find(b)
-				if (err == nil) != test.absent || len(look.Rows) != 0 || CredentialsRefused(err) != test.fault {
+				if (err == nil) != test.absent || len(look.Rows) != 0 || loginAtFault(err) != test.fault {
 					t.Errorf("%s: %+v, %v; want absent %v, the login at fault %v", what, look, err, test.absent, test.fault)
 				}
-				if isAbsent(err) || Unreachable(err) && test.fault {
+				if ccapi.IsAbsent(err) || ccapi.Unreachable(err) && test.fault {
 					t.Errorf("%s: %v says the wrong thing", what, err)
 				}
 			}
@@ -115,8 +113,8 @@ func TestEmptyLooksOfABlindLogin(t *testing.T) {
 	}
 }
 
-// TestEmptyLookCosts counts what it takes to be sure of absence: the look, one more by GUID
-// when the record has any, and one confirmation.
+// TestEmptyLookCosts counts what it takes to be sure of absence: the look, one more by GUID when the record has any,
+// and one confirmation.
 func TestEmptyLookCosts(t *testing.T) {
 	t.Parallel()
 	const instances, keys, spaces = "GET /v3/service_instances", "GET /v3/service_credential_bindings", "GET /v3/spaces"
@@ -166,13 +164,12 @@ func TestDetailsThatTheLoginMayNotRead(t *testing.T) {
 		reply(w, 404, cfError(10010, "CF-ResourceNotFound", "Service credential binding not found"))
 	})
 	_, err := s.backend(t, nil).KeyDetails(t.Context(), "k")
-	if err == nil || errors.Is(err, broker.ErrNotFound) || !CredentialsRefused(err) {
+	if err == nil || errors.Is(err, broker.ErrNotFound) || !loginAtFault(err) {
 		t.Errorf("%v; want that the login may not read them", err)
 	}
 }
 
-// cold is a Cloud Foundry that a process has just met: what its login may see of the
-// spaces, and as whom it came.
+// cold is a Cloud Foundry that a process has just met: what its login may see of the spaces, and as whom it came.
 type cold struct {
 	spaces, roles, payload string
 }
@@ -186,11 +183,10 @@ func spacesOf(names ...string) string {
 	return `{"pagination":{"next":null},"resources":[` + strings.Join(rows, ",") + `]}`
 }
 
-// meets returns a backend that knows nothing yet, and a Cloud Foundry that shows it no
-// instance and no key.
+// meets returns a backend that knows nothing yet, and a Cloud Foundry that shows it no instance and no key.
 func (c cold) meets(t *testing.T) (*stub, *Backend) {
 	t.Helper()
-	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/v3/roles":
 			reply(w, 200, c.roles)
@@ -199,16 +195,14 @@ func (c cold) meets(t *testing.T) (*stub, *Backend) {
 		default:
 			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
 		}
-	}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
-		reply(w, 200, `{"access_token":"`+tokenWith(c.payload)+`","token_type":"bearer","expires_in":599}`)
-		return true
 	})
-	g.stub.spaces = c.spaces
-	return g.stub, g.backend(t, nil)
+	g.token = tokenWith(c.payload)
+	g.spaces = c.spaces
+	return g, g.backend(t, nil)
 }
 
-// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted (docs/protocol.md 3.2): it has to find out what it
-// may see before it says that nothing is there.
+// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted (docs/protocol.md 3.2): it has to find out what it may see
+// before it says that nothing is there.
 func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 	t.Parallel()
 	const developer, admin = `{"client_id":"ferry","scope":["cloud_controller.read"]}`, `{"client_id":"ferry","scope":["cloud_controller.admin"]}`
@@ -237,7 +231,7 @@ func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 			} {
 				_, b := test.sees.meets(t)
 				look, err := find(b)
-				if (err == nil) != test.absent || len(look.Rows) != 0 || CredentialsRefused(err) == test.absent {
+				if (err == nil) != test.absent || len(look.Rows) != 0 || loginAtFault(err) == test.absent {
 					t.Errorf("%s: %+v, %v; want absent %v", what, look, err, test.absent)
 				}
 			}
@@ -249,8 +243,7 @@ func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
 	t.Parallel()
 	s, b := cold{spacesOf("postgres"), emptyList, `{"client_id":"ferry"}`}.meets(t)
-	clock := newClock()
-	b.config.Now = clock.read // and no time passes
+	b.config.Now = stopped
 	ctx := broker.WithOffering(t.Context(), "postgres")
 	if look, err := b.FindInstances(ctx, "one"); err != nil || len(look.Rows) != 0 {
 		t.Fatalf("%+v, %v; want nothing there", look, err)
@@ -264,25 +257,23 @@ func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
 // TestAStrangersRowProvesNoSight (docs/protocol.md 3.2): our own may be in a space that is out of sight.
 func TestAStrangersRowProvesNoSight(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, func(w http.ResponseWriter, r *http.Request) {
+	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v3/service_instances" && r.URL.Query().Has("names") {
 			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"theirs","name":"one"}]}`)
 			return
 		}
 		reply(w, 200, emptyList)
-	}, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
-		reply(w, 200, `{"access_token":"`+tokenWith(`{"client_id":"ferry"}`)+`","token_type":"bearer","expires_in":599}`)
-		return true
 	})
-	g.stub.spaces = spacesOf("queue")
+	g.token = tokenWith(`{"client_id":"ferry"}`)
+	g.spaces = spacesOf("queue")
 	look, err := g.backend(t, nil).FindInstances(broker.WithOffering(t.Context(), "postgres"), "one", "ours")
 	if err == nil {
 		t.Errorf("%+v; want that the login is blind", look)
 	}
 }
 
-// TestAConfirmationBeginsAfterTheLook (docs/protocol.md 3.2): looks that end while one confirmation runs
-// share the next one.
+// TestAConfirmationBeginsAfterTheLook (docs/protocol.md 3.2): looks that end while one confirmation runs share the next
+// one.
 func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
 	t.Parallel()
 	const looks = 8

@@ -112,8 +112,8 @@ func renameInstance(t *testing.T, api, guid, name string) {
 	}
 }
 
-// TestBackingBrokersFailures follows each fate of the simulator's plans to the end
-// and wants the broker's word and a reason, in the job or in the row.
+// TestBackingBrokersFailures follows each fate of the simulator's plans to the end and wants the broker's word and a
+// reason, in the job or in the row.
 func TestBackingBrokersFailures(t *testing.T) {
 	t.Parallel()
 	b := open(t, ferryConfig(simulated(t, 10*time.Millisecond)))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,15 +12,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// stub is a Cloud Controller whose answers a test writes. Root, token, org, space and
-// the question for filters are answered as usual; everything else goes to handle.
+// stub is a Cloud Controller whose answers a test writes. Root, token, org, space and the question for filters are
+// answered as usual; everything else goes to handle.
 type stub struct {
 	*httptest.Server
 	handle http.HandlerFunc
 	spaces string // the list; empty: one that is called postgres
-	uaa    string // where the API says that its UAA is; empty: here
+	token  string // that a login gets; empty: an administrator's
 
 	mu       sync.Mutex
 	requests []string // method and path
@@ -43,9 +46,9 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch r.Method + " " + r.URL.Path {
 	case "GET /":
-		reply(w, 200, `{"links":{"uaa":{"href":"`+cmp.Or(s.uaa, s.URL)+`/uaa"},"credhub":null}}`)
+		reply(w, 200, `{"links":{"uaa":{"href":"`+s.URL+`/uaa"},"credhub":null}}`)
 	case "POST /uaa/oauth/token":
-		reply(w, 200, `{"access_token":"`+tokenWith(`{"client_id":"ferry","scope":["cloud_controller.admin"]}`)+`","token_type":"bearer","expires_in":599}`)
+		reply(w, 200, `{"access_token":"`+cmp.Or(s.token, tokenWith(`{"client_id":"ferry","scope":["cloud_controller.admin"]}`))+`","token_type":"bearer","expires_in":599}`)
 	case "GET /v3/organizations":
 		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"org-guid","name":"ferry"}]}`)
 	case "GET /v3/spaces":
@@ -116,3 +119,12 @@ func (s *stub) backend(t *testing.T, change func(*Config)) *Backend {
 	}
 	return b
 }
+
+// loginAtFault reports whether err is one that an operator has to put right.
+func loginAtFault(err error) bool {
+	e, ok := errors.AsType[*ccapi.Error](err)
+	return ok && e.Advice != ""
+}
+
+// stopped is a clock at which no time passes.
+func stopped() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }

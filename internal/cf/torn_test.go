@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestTornMarketplace: plans are listed before offerings. A broker that is registered
-// again in between gets new GUIDs for both, so that nothing fits together.
+// TestTornMarketplace: plans are listed before offerings. A broker that is registered again in between gets new GUIDs
+// for both, so that nothing fits together.
 func TestTornMarketplace(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ tears, offerings, lists int64 }{
@@ -42,8 +42,8 @@ func TestTornMarketplace(t *testing.T) {
 	}
 }
 
-// TestAMarketplaceOfHalves: an offering whose plans the org does not see, and plans of
-// nothing, are no sign of a marketplace that moved while it was read.
+// TestAMarketplaceOfHalves: an offering whose plans the org does not see, and plans of nothing, are no sign of a
+// marketplace that moved while it was read.
 func TestAMarketplaceOfHalves(t *testing.T) {
 	t.Parallel()
 	const (

@@ -11,12 +11,12 @@ import (
 	"sync"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// seen returns the look unless it found nothing of ours because the login lost sight of
-// it: Cloud Foundry shows what a login may not read as if it were not there. What counts
-// as ours has our marks or one of the GUIDs that were asked for. A look without such a
-// row costs the calls of confirm; any other costs nothing.
+// seen returns the look unless it found nothing of ours because the login lost sight of it: Cloud Foundry shows what a
+// login may not read as if it were not there. What counts as ours has our marks or one of the GUIDs that were asked
+// for. A look without such a row costs the calls of confirm; any other costs nothing.
 func (b *Backend) seen(ctx context.Context, look broker.Look, guids []string) (broker.Look, error) {
 	ours := func(r broker.Row) bool { return r.Marked || slices.Contains(guids, r.GUID) }
 	if slices.ContainsFunc(look.Rows, ours) {
@@ -28,14 +28,13 @@ func (b *Backend) seen(ctx context.Context, look broker.Look, guids []string) (b
 	return look, nil
 }
 
-// confirm fails when the login may not see the space of the offering, by calls that all
-// begin after confirm was called; nothing is taken from memory but which spaces there
-// should be. Which space that is, a process that has just started knows from its name.
+// confirm fails when the login may not see the space of the offering, by calls that all begin after confirm was called;
+// nothing is taken from memory but which spaces there should be. Which space that is, a process that has just started
+// knows from its name.
 //
-// It takes one call, the list of the spaces in sight, and one or two more when the space
-// is not among them: the org, and whether the login sees every space of it. Without an
-// offering every space that was ever met has to be in sight, and where none was, the
-// login has to see all.
+// It takes one call, the list of the spaces in sight, and one or two more when the space is not among them: the org,
+// and whether the login sees every space of it. Without an offering every space that was ever met has to be in sight,
+// and where none was, the login has to see all.
 func (b *Backend) confirm(ctx context.Context, offering string) error {
 	org, err := b.org(ctx)
 	if err != nil {
@@ -65,24 +64,22 @@ func (b *Backend) confirm(ctx context.Context, offering string) error {
 	return nil
 }
 
-// spacesInSight returns the names of the spaces of the org that the login may read, by
-// GUID.
+// spacesInSight returns the names of the spaces of the org that the login may read, by GUID.
 func (b *Backend) spacesInSight(ctx context.Context, org string) (map[string]string, error) {
 	names := map[string]string{}
-	r := request{
-		path: "/v3/spaces", what: "see the spaces of org " + strconv.Quote(b.config.Org),
-		query: url.Values{"organization_guids": {org}, "per_page": {"1000"}},
+	r := ccapi.Request{
+		Path: "/v3/spaces", What: "see the spaces of org " + strconv.Quote(b.config.Org),
+		Query: url.Values{"organization_guids": {org}, "per_page": {"1000"}},
 	}
-	err := pages(ctx, b, r, func(p page[spaceRow]) {
-		for _, s := range p.Resources {
-			names[s.GUID] = s.Name
-		}
-	})
+	spaces, err := ccapi.List[spaceRow](ctx, b.api, r)
+	for _, s := range spaces {
+		names[s.GUID] = s.Name
+	}
 	return names, err
 }
 
-// spacesMissing tells a space that does not exist from one that the login may not see:
-// who sees every space of the org misses only the former.
+// spacesMissing tells a space that does not exist from one that the login may not see: who sees every space of the org
+// misses only the former.
 func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight map[string]string) error {
 	if err := b.seesOrg(ctx, org); err != nil {
 		return err
@@ -93,13 +90,13 @@ func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight 
 	}
 	switch {
 	case !all && space == "":
-		return &Error{
-			Call: "see the spaces of org " + strconv.Quote(b.config.Org), Title: "some may be out of sight", advice: adviceRole,
+		return &ccapi.Error{
+			Call: "see the spaces of org " + strconv.Quote(b.config.Org), Title: "some may be out of sight", Advice: ccapi.AdviceRole,
 		}
 	case !all:
-		return &Error{
+		return &ccapi.Error{
 			Call: "see space " + strconv.Quote(space), Title: "the space is out of sight",
-			Detail: "or it does not exist", advice: adviceRole,
+			Detail: "or it does not exist", Advice: ccapi.AdviceRole,
 		}
 	}
 	b.places.keepOnly(inSight)
@@ -108,64 +105,59 @@ func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight 
 
 // seesOrg fails when the org cannot be read any more.
 func (b *Backend) seesOrg(ctx context.Context, org string) error {
-	r := request{
-		method: http.MethodGet, path: "/v3/organizations/" + url.PathEscape(org), route: "/v3/organizations/:guid",
-		what: "see org " + strconv.Quote(b.config.Org),
+	r := ccapi.Request{
+		Method: http.MethodGet, Path: "/v3/organizations/" + url.PathEscape(org), Route: "/v3/organizations/:guid",
+		What: "see org " + strconv.Quote(b.config.Org),
 	}
-	var o identity
-	_, err := b.get(ctx, r, &o)
+	var o ccapi.Identity
+	_, err := b.api.Get(ctx, r, &o)
 	if err == nil && o.GUID == org {
 		return nil
 	}
-	if err != nil && !isAbsent(err) {
+	if err != nil && !ccapi.IsAbsent(err) {
 		return err
 	}
 	b.places.forgetAll()
-	return &Error{Call: r.what, Title: "the org is out of sight", advice: adviceOrg}
+	return &ccapi.Error{Call: r.What, Title: "the org is out of sight", Advice: ccapi.AdviceOrg}
 }
 
 // roleRow is a role of somebody.
 type roleRow struct {
-	identity
+	ccapi.Identity
 	Type string `json:"type"`
 }
 
-// seesEverySpace reports whether the login is an administrator, by its token, or a
-// manager of the org.
+// seesEverySpace reports whether the login is an administrator, by its token, or a manager of the org.
 func (b *Backend) seesEverySpace(ctx context.Context, org string) (bool, error) {
-	token, err := b.session.token(ctx, "")
+	who, err := b.api.Claims(ctx)
 	if err != nil {
 		return false, err
 	}
-	who := claimsOf(token)
 	for _, scope := range []string{"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor"} {
 		if slices.Contains(who.Scope, scope) {
 			return true, nil
 		}
 	}
-	if who.subject() == "" {
+	if who.Subject() == "" {
 		return false, nil
 	}
 	manager := false
-	r := request{path: "/v3/roles", what: "find the roles of the login", query: url.Values{
-		"types": {"organization_manager"}, "organization_guids": {org}, "user_guids": {list(who.subject())},
+	r := ccapi.Request{Path: "/v3/roles", What: "find the roles of the login", Query: url.Values{
+		"types": {"organization_manager"}, "organization_guids": {org}, "user_guids": {ccapi.Filter(who.Subject())},
 	}}
-	err = pages(ctx, b, r, func(p page[roleRow]) {
-		for _, role := range p.Resources {
-			manager = manager || role.Type == "organization_manager"
-		}
-	})
+	roles, err := ccapi.List[roleRow](ctx, b.api, r)
+	for _, role := range roles {
+		manager = manager || role.Type == "organization_manager"
+	}
 	return manager, err
 }
 
-// sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its
-// databases ignore their case. Names of instances and keys are compared letter for
-// letter, as they are ids of platforms.
+// sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its databases ignore their case. Names
+// of instances and keys are compared letter for letter, as they are ids of platforms.
 func sameName(a, b string) bool { return strings.EqualFold(a, b) }
 
-// shared makes one call for many that want its answer at the same time. What a caller
-// gets was always asked for after the caller came: who comes while a call runs shares
-// the next one.
+// shared makes one call for many that want its answer at the same time. What a caller gets was always asked for after
+// the caller came: who comes while a call runs shares the next one.
 type shared[T any] struct {
 	mu      sync.Mutex
 	running *round[T]
@@ -189,17 +181,17 @@ func (s *shared[T]) get(ctx context.Context, call func(context.Context) (T, erro
 		case <-r.done:
 		case <-ctx.Done():
 			var none T
-			return none, &Error{Call: "wait for a call that is shared", Err: ctx.Err(), unsent: true}
+			return none, &ccapi.Error{Call: "wait for a call that is shared", Err: ctx.Err(), Unsent: true}
 		}
 		// Another caller's call that ended with that caller's own time says nothing.
-		if mine || !endedByContext(r.err) || ctx.Err() != nil {
+		if mine || !ccapi.EndedByContext(r.err) || ctx.Err() != nil {
 			return r.value, r.err
 		}
 	}
 }
 
-// join returns the round that has not begun yet. The caller has to run it when it is
-// mine, after the one before has ended.
+// join returns the round that has not begun yet. The caller has to run it when it is mine, after the one before has
+// ended.
 func (s *shared[T]) join() (r, before *round[T], mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +213,7 @@ func (s *shared[T]) run(ctx context.Context, r, before *round[T], call func(cont
 		select {
 		case <-before.done:
 		case <-ctx.Done():
-			r.err = &Error{Call: "wait for a call that is shared", Err: ctx.Err(), unsent: true}
+			r.err = &ccapi.Error{Call: "wait for a call that is shared", Err: ctx.Err(), Unsent: true}
 		}
 		s.mu.Lock()
 		s.next = nil // nobody joins any more

@@ -1,4 +1,4 @@
-package cf
+package ccapi
 
 import (
 	"regexp"
@@ -13,9 +13,8 @@ const (
 	maxLogText  = 500
 )
 
-// What must not reach a platform's user: where our Cloud Foundry and its brokers
-// live, and anything that looks like a token. A host has three labels, a port or a
-// familiar ending, so that "storage.size" in a broker's sentence stays.
+// What must not reach a platform's user: where our Cloud Foundry and its brokers live, and anything that looks like a
+// token. A host has three labels, a port or a familiar ending, so that "storage.size" in a broker's sentence stays.
 var (
 	headerText  = regexp.MustCompile(`(?i)\b(basic|bearer) +[\w+/=.~-]{16,}`)
 	tokenText   = regexp.MustCompile(`\beyJ[\w-]+\.[\w-]+\.[\w-]*`)
@@ -24,39 +23,39 @@ var (
 	addressText = regexp.MustCompile(`\[[0-9a-fA-F:]*:[0-9a-fA-F:.%]*\](?::\d+)?|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b`)
 )
 
-// brokersPrefix is what Cloud Foundry puts before a backing broker's word. It is left
-// out: where the platform is a Cloud Foundry too, it does the same with ours.
+// brokersPrefix is what Cloud Foundry puts before a backing broker's word. It is left out: where the platform is a
+// Cloud Foundry too, it does the same with ours.
 const brokersPrefix = "Service broker error: "
 
-// userText makes a text of Cloud Foundry or of a backing broker fit for users: one
-// line without addresses, and not endless.
-func (b *Backend) userText(text string) string {
-	text = b.withoutSecrets(strings.ReplaceAll(text, brokersPrefix, ""))
+// ForUsers makes a text of Cloud Foundry or of a backing broker fit for users: one line without addresses, and not
+// endless.
+func (c *Client) ForUsers(text string) string {
+	text = c.withoutSecrets(strings.ReplaceAll(text, brokersPrefix, ""))
 	for _, pattern := range []*regexp.Regexp{urlText, hostText, addressText} {
 		text = pattern.ReplaceAllString(text, "[address]")
 	}
 	return clip(oneLine(text), maxUserText)
 }
 
-// logText makes such a text fit for a log. Cloud Foundry quotes whole answers of
-// brokers, which may hold credentials; that part is cut off.
-func (b *Backend) logText(text string) string {
+// ForLog makes such a text fit for a log. Cloud Foundry quotes whole answers of brokers, which may hold credentials;
+// that part is cut off.
+func (c *Client) ForLog(text string) string {
 	for _, quote := range []string{", Body: ", "broker returned '"} {
 		text, _, _ = strings.Cut(text, quote)
 	}
-	return clip(oneLine(b.withoutSecrets(text)), maxLogText)
+	return clip(oneLine(c.withoutSecrets(text)), maxLogText)
 }
 
-func (b *Backend) withoutSecrets(text string) string {
-	for _, secret := range b.secrets {
+func (c *Client) withoutSecrets(text string) string {
+	for _, secret := range c.secrets {
 		text = strings.ReplaceAll(text, secret, "[secret]")
 	}
 	text = headerText.ReplaceAllString(text, "$1 [secret]")
 	return tokenText.ReplaceAllString(text, "[token]")
 }
 
-// secretTexts returns what is searched for in texts. A secret too short to be one
-// would tear ordinary words out of them.
+// secretTexts returns what is searched for in texts. A secret too short to be one would tear ordinary words out of
+// them.
 func secretTexts(secrets ...string) []string {
 	var long []string
 	for _, s := range secrets {

@@ -1,6 +1,7 @@
-package cf
+package ccapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,9 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // clock is a time that a test moves.
@@ -36,99 +34,98 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// heldBack fails unless the error is one of a call that was not made, and returns how
-// long it asks to stay away.
+// heldBack fails unless the error is one of a call that was not made, and returns how long it asks to stay away.
 func heldBack(t *testing.T, err error) time.Duration {
 	t.Helper()
-	var wait broker.RetryIn
-	if !errors.As(err, &wait) || wait.RetryIn() <= 0 || !strings.Contains(err.Error(), "not sent") {
+	e := failure(t, err)
+	if e.RetryIn() <= 0 || !e.Unsent || !strings.Contains(err.Error(), "not sent") {
 		t.Errorf("error %v, want one of a call that was not made and that says for how long", err)
 		return 0
 	}
-	return wait.RetryIn()
+	return e.RetryIn()
 }
 
-// TestRefusedLoginsPauseForTheWholeClient [14]: a UAA locks accounts after five, however
-// many operations there are.
+// TestRefusedLoginsPauseForTheWholeClient: a UAA locks accounts after five, however many operations there are.
 func TestRefusedLoginsPauseForTheWholeClient(t *testing.T) {
 	t.Parallel()
 	var good atomic.Bool
-	g := newGate(t, busyCloud, func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
+	s := newStub(t, fine)
+	s.login = func(_ int64, w http.ResponseWriter, _ *http.Request) bool {
 		if !good.Load() {
 			reply(w, 401, `{"error":"unauthorized","error_description":"Bad credentials"}`)
 		}
 		return !good.Load()
-	})
+	}
 	clock := newClock()
-	b := g.backend(t, clock.set)
-	_, _ = b.Job(t.Context(), "j")
+	c := s.client(t, clock.set)
+	_ = get(t.Context(), c)
 	for second := range 120 { // fifty operations try each second
 		for range 50 {
-			sight, err := b.Job(t.Context(), "j")
-			if err == nil || !CredentialsRefused(err) || sight.State != lifecycle.JobUnclear {
-				t.Fatalf("second %d: %+v, %v", second, sight, err)
+			if e := failure(t, get(t.Context(), c)); e.Advice != AdviceLogin {
+				t.Fatalf("second %d: %v", second, e)
 			}
 		}
 		clock.pass(time.Second)
 	}
-	if n := g.logins.Load(); n > 5 || n < 3 {
+	if n := s.logins.Load(); n > 5 || n < 3 {
 		t.Errorf("%d logins in two minutes, want a few", n)
 	}
-	if answer, err := b.DeleteInstance(t.Context(), "g"); answer.Reply != lifecycle.ReplyBusy ||
-		answer.RetryAfter != heldBack(t, err) || !strings.Contains(answer.Description, "cannot log in") {
-		t.Errorf("a change meanwhile: %+v, %v; want busy, with the reason", answer, err)
+	err := change(t.Context(), c, http.MethodDelete)
+	heldBack(t, err)
+	if said := failure(t, err).Explain("refused: "); !strings.Contains(said, "cannot log in") {
+		t.Errorf("a user is told %q, want the reason", said)
 	}
 	for range 20 {
 		clock.pass(time.Hour)
-		_, _ = b.Job(t.Context(), "j") // the probe, which is refused
-		if _, err := b.Job(t.Context(), "j"); heldBack(t, err) > 5*time.Minute {
-			t.Errorf("%v; want no pause of more than minutes", err)
+		_ = get(t.Context(), c) // the probe, which is refused
+		if wait := heldBack(t, get(t.Context(), c)); wait > 5*time.Minute {
+			t.Errorf("%v; want no pause of more than minutes", wait)
 		}
 	}
 	good.Store(true)
-	if _, err := g.backend(t, clock.set).Job(t.Context(), "j"); err != nil {
+	if err := get(t.Context(), s.client(t, clock.set)); err != nil {
 		t.Errorf("a new configuration: %v; want no pause of the old one", err)
 	}
-	if _, err := b.Job(t.Context(), "j"); heldBack(t, err) <= 0 {
-		t.Error("the old configuration has no pause any more")
-	}
+	heldBack(t, get(t.Context(), c)) // the old one still has it
 	clock.pass(5 * time.Minute)
 	for range 2 {
-		if _, err := b.Job(t.Context(), "j"); err != nil {
+		if err := get(t.Context(), c); err != nil {
 			t.Errorf("%v; want that a success ended the pause", err)
 		}
 	}
 }
 
-// TestRefusedTokensPauseForTheWholeClient [14]: where fresh ones are refused too, more do
-// not help.
+// TestRefusedTokensPauseForTheWholeClient: where fresh ones are refused too, more do not help.
 func TestRefusedTokensPauseForTheWholeClient(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, 401, cfError(1000, "CF-InvalidAuthToken", "Invalid Auth Token"))
-	}, func(n int64, w http.ResponseWriter, _ *http.Request) bool {
-		reply(w, 200, fmt.Sprintf(`{"access_token":"token-%d","token_type":"bearer","expires_in":599}`, n))
-		return true
-	})
-	clock := newClock()
-	b := g.backend(t, clock.set)
-	for range 100 {
-		if _, err := b.Job(t.Context(), "j"); !CredentialsRefused(err) {
-			t.Fatalf("%v; want the login at fault", err)
-		}
-	}
-	if n := g.logins.Load(); n > 12 {
-		t.Errorf("%d logins for 100 calls", n)
-	}
-	if answer, err := b.CreateKey(t.Context(), broker.KeyCall{Name: "k", InstanceGUID: "g"}); answer.Reply != lifecycle.ReplyBusy {
-		t.Errorf("%+v, %v; want busy", answer, err)
-	} else {
-		heldBack(t, err)
+	for name, test := range map[string]struct {
+		refusal string
+		logins  int64
+	}{
+		"a token that is not valid": {cfError(1000, "CF-InvalidAuthToken", "Invalid Auth Token"), 11},
+		"a token that is not seen":  {cfError(10002, "CF-NotAuthenticated", "Authentication error"), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 401, test.refusal) })
+			c := s.client(t, newClock().set)
+			for range 100 {
+				if e := failure(t, get(t.Context(), c)); e.Advice != AdviceToken {
+					t.Fatalf("%v; want the login at fault", e)
+				}
+			}
+			if n := s.logins.Load(); n != test.logins {
+				t.Errorf("%d logins for 100 calls, want %d", n, test.logins)
+			}
+			if n := s.count("GET /v3/jobs/j"); n > 20 {
+				t.Errorf("%d requests for 100 calls", n)
+			}
+			heldBack(t, change(t.Context(), c, http.MethodPost))
+		})
 	}
 }
 
-// TestALimitPausesForTheWholeClient [14, 15]: for as long as Cloud Foundry says, and no
-// longer than an hour.
+// TestALimitPausesForTheWholeClient: for as long as Cloud Foundry says, and no longer than an hour.
 func TestALimitPausesForTheWholeClient(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
@@ -153,12 +150,12 @@ func TestALimitPausesForTheWholeClient(t *testing.T) {
 					reply(w, 429, test.body)
 					return
 				}
-				reply(w, 200, `{"guid":"j","state":"POLLING"}`)
+				reply(w, 200, `{"guid":"j"}`)
 			})
 			clock := newClock()
-			b := s.backend(t, clock.set)
-			_, _ = b.Job(t.Context(), "limited")
-			_, err := b.Job(t.Context(), "j")
+			c := s.client(t, clock.set)
+			_, _ = c.Get(t.Context(), Request{Path: "/v3/jobs/limited"}, &Identity{})
+			err := get(t.Context(), c)
 			if test.want == 0 {
 				if err != nil {
 					t.Errorf("%v; want that other calls go on", err)
@@ -169,15 +166,15 @@ func TestALimitPausesForTheWholeClient(t *testing.T) {
 				t.Errorf("calls wait for %v, want %v", got, test.want)
 			}
 			clock.pass(test.want)
-			if _, err := b.Job(t.Context(), "j"); err != nil {
+			if err := get(t.Context(), c); err != nil {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
 	}
 }
 
-// TestOutagePausesForTheWholeClient [14, 19]: one call at a time looks whether Cloud
-// Foundry is back, and that is noticed within two seconds.
+// TestOutagePausesForTheWholeClient: one call at a time looks whether Cloud Foundry is back, and that is noticed within
+// two seconds.
 func TestOutagePausesForTheWholeClient(t *testing.T) {
 	t.Parallel()
 	var back atomic.Bool
@@ -186,19 +183,19 @@ func TestOutagePausesForTheWholeClient(t *testing.T) {
 			reply(w, 502, "<html>")
 			return
 		}
-		reply(w, 200, `{"guid":"j","state":"POLLING"}`)
+		reply(w, 200, `{"guid":"j"}`)
 	})
 	clock := newClock()
-	b := s.backend(t, clock.set)
+	c := s.client(t, clock.set)
 	const call = "GET /v3/jobs/j"
 	for range 2 { // single calls fail on healthy days
-		if _, err := b.Job(t.Context(), "j"); err == nil || strings.Contains(err.Error(), "not sent") {
+		if err := get(t.Context(), c); err == nil || strings.Contains(err.Error(), "not sent") {
 			t.Errorf("%v; want that it was sent", err)
 		}
 	}
 	for range 600 { // a minute
 		for range 20 {
-			if _, err := b.Job(t.Context(), "j"); !Unreachable(err) {
+			if err := get(t.Context(), c); !Unreachable(err) {
 				t.Fatalf("%v; want unreachable", err)
 			}
 		}
@@ -208,20 +205,20 @@ func TestOutagePausesForTheWholeClient(t *testing.T) {
 		t.Errorf("%d calls in a minute, want one every two seconds", n)
 	}
 	back.Store(true)
-	_, err := b.Job(t.Context(), "j")
+	err := get(t.Context(), c)
 	if wait := heldBack(t, err); wait > 2*time.Second {
 		t.Errorf("the next call has to wait for %v", wait)
 	} else {
 		clock.pass(wait)
 	}
 	for range 3 {
-		if _, err := b.Job(t.Context(), "j"); err != nil {
+		if err := get(t.Context(), c); err != nil {
 			t.Errorf("%v; want that a success ended the pause", err)
 		}
 	}
 }
 
-// TestOneProbeAtATime [14]: while it is under way, nobody else tries.
+// TestOneProbeAtATime: while it is under way, nobody else tries.
 func TestOneProbeAtATime(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 2), make(chan struct{})
@@ -236,19 +233,19 @@ func TestOneProbeAtATime(t *testing.T) {
 			arrived <- struct{}{}
 			<-release
 		}
-		reply(w, 200, `{"guid":"j","state":"POLLING"}`)
+		reply(w, 200, `{"guid":"j"}`)
 	})
 	clock := newClock()
-	b := s.backend(t, clock.set)
+	c := s.client(t, clock.set)
 	for range 3 {
-		_, _ = b.Job(t.Context(), "j")
+		_ = get(t.Context(), c)
 	}
 	hang.Store(1)
 	clock.pass(time.Second)
 	probe := make(chan error, 1)
-	go func() { _, err := b.Job(t.Context(), "j"); probe <- err }()
+	go func() { probe <- get(t.Context(), c) }()
 	<-arrived
-	_, err := b.Job(t.Context(), "j")
+	err := get(t.Context(), c)
 	heldBack(t, err)
 	close(release)
 	if err := <-probe; err != nil {
@@ -256,17 +253,29 @@ func TestOneProbeAtATime(t *testing.T) {
 	}
 }
 
-// TestPauseKeepsItsOwnCause: a caller goes on with the error that it got, and marks it,
-// while others are held back for the same reason.
+// TestPauseKeepsItsOwnCause: a caller goes on with the error that it got, and marks it, while others are held back for
+// the same reason.
 func TestPauseKeepsItsOwnCause(t *testing.T) {
 	t.Parallel()
 	var p pause
 	now := newClock().read()
 	cause := &Error{Call: "log in", Status: 401}
 	p.failed(refused, cause, now)
-	cause.Status, cause.unsent = 500, true
+	cause.Status, cause.Unsent = 500, true
 	err := p.admit("get job", now)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Status != 401 {
 		t.Errorf("held back with %v, want the answer of before", err)
+	}
+}
+
+// TestHangingCallsCountAsAway: after some seconds, running out of one's own time says that nobody answers; before, it
+// says nothing.
+func TestHangingCallsCountAsAway(t *testing.T) {
+	t.Parallel()
+	for took, want := range map[time.Duration]bool{time.Second: false, slow: true} {
+		trouble, known := troubleOf(&Error{Call: "x", Err: context.DeadlineExceeded}, took)
+		if known != want || known && trouble != away {
+			t.Errorf("after %v: %v, %v", took, trouble, known)
+		}
 	}
 }
