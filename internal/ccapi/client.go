@@ -146,36 +146,39 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	if err := c.tokens.admit(r.What, c.config.Now()); err != nil {
 		return nil, err
 	}
-	answer, err := c.sendWithToken(ctx, r)
-	switch e, ok := errors.AsType[*Error](err); {
-	case ok && e.Unsent: // nobody saw a token
-	case ok && e.Status == http.StatusUnauthorized && e.Code != 0:
-		c.tokens.failed(rejected, e, c.config.Now())
-	default:
-		c.tokens.succeeded(c.config.Now())
+	ctx, cancel := c.Bounded(ctx)
+	defer cancel()
+	answer, token, err := c.sendWithToken(ctx, r, 0)
+	if tokenRefused(err) {
+		// The only request that is ever sent twice, a POST included: 401 with 1000 is Cloud Foundry's word that it
+		// looked at nothing but the token.
+		answer, token, err = c.sendWithToken(ctx, r, token)
 	}
+	c.judge(token, err)
 	return answer, err
 }
 
-// sendWithToken sends the request, and once more when nothing of it but a stale token was looked at.
-func (c *Client) sendWithToken(ctx context.Context, r Request) (*Response, error) {
-	ctx, cancel := c.Bounded(ctx)
-	defer cancel()
-	token, err := c.session.token(ctx, "")
+// sendWithToken sends the request with a token that is newer than the one of this number, and returns the token's own.
+func (c *Client) sendWithToken(ctx context.Context, r Request, stale int64) (*Response, int64, error) {
+	g, err := c.session.get(ctx, stale)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.What, err)
+		return nil, 0, fmt.Errorf("%s: %w", r.What, err)
 	}
-	answer, err := c.exchange(ctx, r, token)
-	if !tokenRefused(err) {
-		return answer, err
+	answer, err := c.exchange(ctx, r, g.token)
+	return answer, g.number, err
+}
+
+// judge counts what became of a token for the pause of tokens.
+func (c *Client) judge(token int64, err error) {
+	switch e, ok := errors.AsType[*Error](err); {
+	case ok && e.Unsent: // nobody saw a token
+	case tokenRefused(err) && !c.session.refused(token): // as another call has found out
+	case ok && e.Status == http.StatusUnauthorized && e.Code != 0:
+		c.tokens.failed(rejected, e, c.config.Now())
+	default:
+		c.session.accepted(token)
+		c.tokens.succeeded(c.config.Now())
 	}
-	// The only request that is ever sent twice, a POST included: 401 with 1000 is Cloud Foundry's word that it looked
-	// at nothing but the token.
-	token, err = c.session.token(ctx, token)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.What, err)
-	}
-	return c.exchange(ctx, r, token)
 }
 
 func tokenRefused(err error) bool {

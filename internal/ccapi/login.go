@@ -29,11 +29,11 @@ func (c Claims) Subject() string { return cmp.Or(c.UserID, c.ClientID) }
 
 // Claims returns what the login's token says. A token that cannot be read, which a UAA may choose, says nothing.
 func (c *Client) Claims(ctx context.Context) (Claims, error) {
-	token, err := c.session.token(ctx, "")
+	g, err := c.session.get(ctx, 0)
 	if err != nil {
 		return Claims{}, err
 	}
-	return claimsOf(token), nil
+	return claimsOf(g.token), nil
 }
 
 func claimsOf(token string) (c Claims) {
@@ -61,12 +61,15 @@ type session struct {
 	mu      sync.Mutex
 	current grant
 	running *attempt
+	granted int64 // tokens so far
+	judged  int64 // the number of the newest token whose refusal was counted, or that needs no counting any more
 }
 
 // grant is an access token with the time until which it is used. The zero time is until Cloud Foundry refuses it.
 type grant struct {
-	token string
-	until time.Time
+	token  string
+	until  time.Time
+	number int64 // from 1, in the order of the logins
 }
 
 func (g grant) good(now time.Time) bool {
@@ -84,11 +87,11 @@ func newSession(logIn func(context.Context) (grant, error), now func() time.Time
 	return &session{logIn: logIn, now: now}
 }
 
-// token returns a valid access token that is not the stale one.
-func (s *session) token(ctx context.Context, stale string) (string, error) {
+// get returns a valid access token that is newer than the one of this number.
+func (s *session) get(ctx context.Context, stale int64) (grant, error) {
 	for {
 		current, a, mine := s.join(stale)
-		if current != "" {
+		if a == nil {
 			return current, nil
 		}
 		if mine {
@@ -97,41 +100,63 @@ func (s *session) token(ctx context.Context, stale string) (string, error) {
 		select {
 		case <-a.done:
 		case <-ctx.Done():
-			return "", &Error{Call: "log in", Err: ctx.Err(), Unsent: true}
+			return grant{}, &Error{Call: "log in", Err: ctx.Err(), Unsent: true}
 		}
 		if a.err == nil {
-			return a.grant.token, nil
+			return a.grant, nil
 		}
 		// Another caller's login that ended with that caller's own time says nothing.
 		if mine || !EndedByContext(a.err) || ctx.Err() != nil {
-			return "", a.err
+			return grant{}, a.err
 		}
 	}
 }
 
 // join returns the token if it is good, else the running attempt, or a new one that the caller has to run.
-func (s *session) join(stale string) (current string, a *attempt, mine bool) {
+func (s *session) join(stale int64) (current grant, a *attempt, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current.good(s.now()) && s.current.token != stale {
-		return s.current.token, nil, false
+	if s.current.good(s.now()) && s.current.number > stale {
+		return s.current, nil, false
 	}
 	if s.running != nil {
-		return "", s.running, false
+		return grant{}, s.running, false
 	}
 	s.running = &attempt{done: make(chan struct{})}
-	return "", s.running, true
+	return grant{}, s.running, true
 }
 
 func (s *session) run(ctx context.Context, a *attempt) {
-	a.grant, a.err = s.logIn(ctx)
+	g, err := s.logIn(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.err == nil {
-		s.current = a.grant
+	if err == nil {
+		s.granted++
+		g.number = s.granted
+		s.current = g
 	}
+	a.grant, a.err = g, err
 	s.running = nil
 	close(a.done)
+}
+
+// accepted notes that Cloud Foundry took the token of this number: the refusal of an older one says nothing any more.
+func (s *session) accepted(number int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.judged = max(s.judged, number-1)
+}
+
+// refused reports whether the refusal of this token is news. Calls that share a token all see it refused, which is one
+// refusal and not many; and that of a token older than one that was taken since is over.
+func (s *session) refused(number int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if number <= s.judged {
+		return false
+	}
+	s.judged = number
+	return true
 }
 
 // logIn asks the API for its UAA, and the UAA for a token. While logins are held back it fails at once.

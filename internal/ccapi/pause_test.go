@@ -279,3 +279,56 @@ func TestHangingCallsCountAsAway(t *testing.T) {
 		}
 	}
 }
+
+// TestATokenThatManyShareIsRefusedOnce: tokens are withdrawn twice in a row while many calls are under way. That is
+// twice, and not as often as there are calls: the next call logs in and succeeds.
+func TestATokenThatManyShareIsRefusedOnce(t *testing.T) {
+	t.Parallel()
+	const callers = 30
+	type bearers struct {
+		count atomic.Int64
+		all   chan struct{}
+	}
+	withdrawn := map[string]*bearers{"Bearer token-1": {all: make(chan struct{})}, "Bearer token-2": {all: make(chan struct{})}}
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+		if b := withdrawn[r.Header.Get("Authorization")]; b != nil {
+			if b.count.Add(1) == callers {
+				close(b.all)
+			}
+			<-b.all // each call has brought this token
+			reply(w, 401, cfError(1000, "CF-InvalidAuthToken", "Invalid Auth Token"))
+			return
+		}
+		fine(w, r)
+	})
+	c := s.client(t, newClock().set)
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			if e := failure(t, get(t.Context(), c)); e.Status != http.StatusUnauthorized || e.Unsent {
+				t.Errorf("%v; want that two tokens were refused", e)
+			}
+		})
+	}
+	group.Wait()
+	if err := get(t.Context(), c); err != nil || s.logins.Load() != 3 {
+		t.Errorf("%v after %d logins; want that the third token is taken", err, s.logins.Load())
+	}
+}
+
+// TestAnOldRefusalIsNoNews: that of a token which was older than one that Cloud Foundry took.
+func TestAnOldRefusalIsNoNews(t *testing.T) {
+	t.Parallel()
+	var s session
+	s.accepted(5)
+	for _, old := range []int64{3, 4} {
+		if s.refused(old) {
+			t.Errorf("the refusal of token %d is news", old)
+		}
+	}
+	for _, want := range []bool{true, false} { // the one that was taken is withdrawn, and twice told
+		if got := s.refused(5); got != want {
+			t.Errorf("the refusal of token 5 is news: %v, want %v", got, want)
+		}
+	}
+}
