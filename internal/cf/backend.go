@@ -1,20 +1,17 @@
-// Package cf is broker.Backend on the Cloud Foundry API v3, for one client: one org and one login.
-//
-// The package speaks HTTP itself and takes the words of the API from the resource types of go-cfclient. The client and
-// config packages of that library are left out on purpose (docs/cf-contract.md 4.1).
+// Package cf is broker.Backend on Cloud Foundry's API v3, for one client: one org and one login. It turns rows and
+// answers of the API, which package ccapi reads and sends, into what package broker asks for.
 //
 // Two implementations of the API are spoken to: the Cloud Controller and Korifi. A Backend learns from the answers
-// which it is (see dialect), asks Korifi without the filters that it refuses, and names keys there by their operation
-// (LooseKeyName), as they cannot be marked.
+// which it is (see flavors), asks Korifi without the filters that it refuses, and names keys there by their operation
+// (keyNameWithMarks), as they cannot be marked.
 //
-// A login that lost sight of something is shown empty lists. Nothing counts as absent before a call that began later
-// has shown that its space, or all spaces, can be seen (see confirm).
-//
-// Trouble that concerns every call of the client (a refused login, a limit, nobody there) is found out by one of them,
-// and the others are held back for a while (see pause).
+// A login that may not see something any more is shown empty lists. Nothing counts as absent before a call that began
+// later has shown that its space, or all spaces, can be seen (see visibility).
 //
 // What a call that was sent came to is decided in one table, in errors.go. Nothing here repeats a POST or PATCH whose
 // fate is open.
+//
+// The words of the API are the resource types of go-cfclient, where these can be used (docs/cf-contract.md 4.1).
 package cf
 
 import (
@@ -52,16 +49,15 @@ type Config struct {
 	CallTimeout time.Duration
 }
 
-// Backend is one client's Cloud Foundry. It implements broker.Backend; all its methods may be called concurrently.
+// Backend is one client's Cloud Foundry. It implements broker.Backend, part by part; all its methods may be called
+// concurrently.
 type Backend struct {
-	config   Config
-	api      *ccapi.Client
-	home     string   // the API's address, as a Place has it
-	formerly []string // those that it had before, in the same form
-	places   *places
-	spaces   shared[map[string]string] // the names of those in sight, by GUID
-	tongue   tongue
-	heard    *heard
+	*places      // Place, Same
+	*instances   // FindInstances, FindInstance, CreateInstance, UpdateInstance, DeleteInstance, InstanceParameters
+	*keys        // FindKeys, CreateKey, DeleteKey, KeyDetails, KeyParameters
+	*jobs        // Job
+	*marketplace // Marketplace
+	*inventory   // Marked, ForeignKeys
 }
 
 var _ broker.Backend = (*Backend)(nil)
@@ -70,6 +66,9 @@ var _ broker.Backend = (*Backend)(nil)
 // tried again by the next. The only errors are an API that is no http or https address, a CA without a certificate, and
 // no clock.
 func New(c Config) (*Backend, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
 	api, err := ccapi.New(ccapi.Config{
 		API: c.API, ClientID: c.ClientID, ClientSecret: c.ClientSecret, Username: c.Username, Password: c.Password,
 		CA: c.CA, SkipTLSVerify: c.SkipTLSVerify, Now: c.Now, Logger: c.Logger, Observe: c.Observe, CallTimeout: c.CallTimeout,
@@ -77,12 +76,21 @@ func New(c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+	places := newPlaces(api, c)
+	visibility := &visibility{api: api, places: places, now: c.Now}
+	flavors := &flavors{api: api, places: places}
+	changes := changes{api: api, flavors: flavors}
+	rows := rowReader{api: api, client: c.Client}
+	instances := &instances{
+		api: api, places: places, visibility: visibility, flavors: flavors, changes: changes, rows: rows,
 	}
-	b := &Backend{config: c, api: api, home: canonicalAPI(c.API), places: newPlaces(), heard: newHeard()}
-	for _, former := range c.FormerAPIs {
-		b.formerly = append(b.formerly, canonicalAPI(former))
+	keys := &keys{
+		api: api, instances: instances, visibility: visibility, flavors: flavors, changes: changes, rows: rows,
 	}
-	return b, nil
+	return &Backend{
+		places: places, instances: instances, keys: keys,
+		jobs:        &jobs{api: api, logger: c.Logger, warned: newWarned()},
+		marketplace: &marketplace{api: api, places: places, visibility: visibility, flavors: flavors},
+		inventory:   &inventory{api: api, instances: instances, keys: keys, logger: c.Logger},
+	}, nil
 }

@@ -85,7 +85,7 @@ func TestLimiterIsHandedOn(t *testing.T) {
 	})
 	now := time.Now()
 	b := s.backend(t, func(c *Config) { c.Now = func() time.Time { return now } })
-	b.tongue.learn(classic)
+	b.instances.flavors.learn(cloudController)
 	for request, call := range everyCall(t.Context(), b) {
 		if answer, err := call(); answer.Reply != lifecycle.ReplyBusy || answer.RetryAfter != 37*time.Second || err == nil {
 			t.Errorf("%s: %+v, %v; want busy for 37 s", request, answer, err)

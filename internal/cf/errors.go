@@ -113,7 +113,7 @@ func ruleFor(e *ccapi.Error) rule {
 
 // refused turns the error of a call into its answer, with what there is to say to a user of it. The noun is what the
 // user wanted of Cloud Foundry, as in "the service key".
-func (b *Backend) refused(err error, noun string) broker.Answer {
+func refused(err error, noun string) broker.Answer {
 	r := judge(err)
 	a := broker.Answer{Reply: r.reply}
 	e, ok := errors.AsType[*ccapi.Error](err)
@@ -135,8 +135,8 @@ func (b *Backend) refused(err error, noun string) broker.Answer {
 
 // notBegun turns an error that kept us from sending the call itself into its answer: nothing of the call can have taken
 // effect, whatever became of the requests that were to prepare it.
-func (b *Backend) notBegun(err error, noun string) broker.Answer {
-	a := b.refused(err, noun)
+func notBegun(err error, noun string) broker.Answer {
+	a := refused(err, noun)
 	if a.Reply != lifecycle.ReplyRefused {
 		a.Reply = lifecycle.ReplyBusy
 	}

@@ -127,7 +127,7 @@ func answered(t *testing.T, status int, router, body string) *ccapi.Error {
 		}
 		reply(w, status, body)
 	})
-	_, err := s.backend(t, nil).api.Send(t.Context(), ccapi.Request{Method: http.MethodPost, Path: "/v3/x", What: "test"})
+	_, err := s.backend(t, nil).places.api.Send(t.Context(), ccapi.Request{Method: http.MethodPost, Path: "/v3/x", What: "test"})
 	e, ok := errors.AsType[*ccapi.Error](err)
 	if !ok {
 		t.Fatalf("status %d %s: %v", status, body, err)

@@ -31,7 +31,7 @@ func TestRefusalsForNowSayWhy(t *testing.T) {
 		for request := range everyCall(t.Context(), nil) {
 			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, test.status, body) })
 			b := s.backend(t, nil)
-			b.tongue.learn(classic)
+			b.instances.flavors.learn(cloudController)
 			answer, err := everyCall(t.Context(), b)[request]()
 			if answer.Reply != lifecycle.ReplyBusy || !strings.Contains(answer.Description, test.says) || err == nil {
 				t.Errorf("%s answered %s: %+v, %v; want busy that says %q", request, body, answer, err, test.says)
@@ -56,7 +56,7 @@ func TestBrokersWordIsSaidOnce(t *testing.T) {
 		reply(w, 200, rowWith(`{"type":"create","state":"failed","description":"`+text+`"}`))
 	})
 	b := s.backend(t, nil)
-	b.tongue.learn(classic)
+	b.instances.flavors.learn(cloudController)
 	job, err := b.Job(t.Context(), "j")
 	if err != nil || job.Description != "no room" || !job.FromBackingBroker {
 		t.Errorf("job %+v, %v; want the broker's word alone", job, err)

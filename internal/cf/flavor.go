@@ -11,62 +11,67 @@ import (
 	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// dialect is which of the two implementations of the API answers.
-type dialect int32
+// flavor is which of the two implementations of the API answers.
+type flavor int32
 
 const (
-	undecided dialect = iota
-	classic           // the Cloud Controller
-	korifi            // the API on Kubernetes, which leaves some of it out
+	unknownFlavor   flavor = iota
+	cloudController        // the Cloud Controller
+	korifi                 // the API on Kubernetes, which leaves some of it out (docs/korifi-differences.md)
 )
 
-// tongue remembers the dialect. It is learnt from answers, so that nobody has to configure it; what an operation did
+// flavors finds the flavor out. It is learnt from answers, so that nobody has to configure it; what an operation did
 // not learn on its way asks one small question.
-type tongue struct{ now atomic.Int32 }
+type flavors struct {
+	api    *ccapi.Client
+	places *places
+	found  atomic.Int32
+}
 
-func (t *tongue) dialect() dialect { return dialect(t.now.Load()) }
+// known returns the flavor as far as it is known.
+func (f *flavors) known() flavor { return flavor(f.found.Load()) }
 
-// learn keeps d. Korifi is never unlearnt: its refusals are definite, while an accepted call proves less.
-func (t *tongue) learn(d dialect) {
-	if d == korifi {
-		t.now.Store(int32(d))
+// learn keeps the flavor. Korifi is never unlearnt: its refusals are definite, while an accepted call proves less.
+func (f *flavors) learn(answers flavor) {
+	if answers == korifi {
+		f.found.Store(int32(answers))
 		return
 	}
-	t.now.CompareAndSwap(int32(undecided), int32(d))
+	f.found.CompareAndSwap(int32(unknownFlavor), int32(answers))
 }
 
 // learnFromJob knows Korifi's jobs, which name their resource.
-func (t *tongue) learnFromJob(job string) {
+func (f *flavors) learnFromJob(job string) {
 	if strings.Contains(job, "~") {
-		t.learn(korifi)
+		f.learn(korifi)
 		return
 	}
-	t.learn(classic)
+	f.learn(cloudController)
 }
 
-// dialect returns which implementation answers. It asks once in the life of a Backend, if nothing told it before: only
+// ask returns which implementation answers. It asks once in the life of a Backend, if nothing told it before: only
 // Korifi refuses to filter instances by their org.
-func (b *Backend) dialect(ctx context.Context) (dialect, error) {
-	if d := b.tongue.dialect(); d != undecided {
-		return d, nil
+func (f *flavors) ask(ctx context.Context) (flavor, error) {
+	if known := f.known(); known != unknownFlavor {
+		return known, nil
 	}
-	org, err := b.org(ctx)
+	org, err := f.places.org(ctx)
 	if err != nil {
-		return undecided, err
+		return unknownFlavor, err
 	}
-	_, err = b.api.Send(ctx, ccapi.Request{
+	_, err = f.api.Send(ctx, ccapi.Request{
 		Method: http.MethodGet, Path: instancesRoute, Route: instancesRoute,
 		Query: url.Values{"organization_guids": {org}, "per_page": {"1"}}, What: "ask for filters",
 	})
-	if err != nil && !filterRefused(err) {
-		return undecided, err
+	switch {
+	case err == nil:
+		f.learn(cloudController)
+	case filterRefused(err):
+		f.learn(korifi)
+	default:
+		return unknownFlavor, err
 	}
-	if err != nil {
-		b.tongue.learn(korifi)
-	} else {
-		b.tongue.learn(classic)
-	}
-	return b.tongue.dialect(), nil
+	return f.known(), nil
 }
 
 // filterRefused reports whether the API does not know a query parameter.

@@ -66,7 +66,7 @@ func TestRowsAreFoundByGUID(t *testing.T) {
 	}}
 	s := newStub(t, h.answer)
 	b := s.backend(t, nil)
-	b.tongue.learn(classic)
+	b.instances.flavors.learn(cloudController)
 	for name, find := range map[string]func(...string) (broker.Look, error){
 		"instances": func(guids ...string) (broker.Look, error) { return b.FindInstances(t.Context(), "one", guids...) },
 		"keys":      func(guids ...string) (broker.Look, error) { return b.FindKeys(t.Context(), "i", "one", guids...) },
@@ -107,7 +107,7 @@ func TestManyGUIDsFitIntoAddresses(t *testing.T) {
 	}
 	s := newStub(t, h.answer)
 	b := s.backend(t, nil)
-	b.tongue.learn(classic)
+	b.instances.flavors.learn(cloudController)
 	for name, find := range map[string]func(context.Context) (broker.Look, error){
 		"instances": func(ctx context.Context) (broker.Look, error) { return b.FindInstances(ctx, "one", guids...) },
 		"keys":      func(ctx context.Context) (broker.Look, error) { return b.FindKeys(ctx, "i", "one", guids...) },

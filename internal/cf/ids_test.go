@@ -19,16 +19,16 @@ func TestIDsComeBack(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, accept)
 	b := s.backend(t, nil)
-	for _, id := range []string{"a", "a,b", " a", "a ", "\xff\xfe", "tab\t", "", strings.Repeat("x", 1000), Name("")} {
-		metadata := b.createMetadata(id, broker.Marks{Operation: "create-1", Seq: 1})
-		for _, name := range []string{Name(id), "renamed"} {
+	for _, id := range []string{"a", "a,b", " a", "a ", "\xff\xfe", "tab\t", "", strings.Repeat("x", 1000), nameOf("")} {
+		metadata := b.instances.rows.createMetadata(id, broker.Marks{Operation: "create-1", Seq: 1})
+		for _, name := range []string{nameOf(id), "renamed"} {
 			if got, byName, ok := idOf(name, metadata); (got != id || byName || !ok) && (id != "" || name != "renamed") {
 				t.Errorf("id %q of a row called %q comes back as %q, %v, %v", id, name, got, byName, ok)
 			}
 		}
 	}
 	endless := strings.Repeat("x", maxAnnotation+1)
-	if got, _, ok := idOf(Name(endless), b.createMetadata(endless, broker.Marks{})); ok {
+	if got, _, ok := idOf(nameOf(endless), b.instances.rows.createMetadata(endless, broker.Marks{})); ok {
 		t.Errorf("an id that cannot be noted comes back as %q", got)
 	}
 	// Rows of before carry no id that can be a name.
@@ -50,7 +50,7 @@ func TestMarkedKnowsTrueIDs(t *testing.T) {
 	}
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		rows := []string{
-			instance("g1", "one", ""), instance("g2", Name(" a"), `,"ferry-id":"+a"`), instance("g3", Name("lost"+" "), ""),
+			instance("g1", "one", ""), instance("g2", nameOf(" a"), `,"ferry-id":"+a"`), instance("g3", nameOf("lost"+" "), ""),
 			`{"guid":"g4","name":"somebody's"}`, instance("g5", "renamed", `,"ferry-id":"five"`),
 		}
 		if r.URL.Path == "/v3/service_credential_bindings" {
@@ -58,7 +58,7 @@ func TestMarkedKnowsTrueIDs(t *testing.T) {
 				t.Errorf("asked for the keys of %s", got)
 			}
 			rows = []string{
-				key("k1", "k", "g1", ""), key("k2", Name("\xff"), "g2", `,"ferry-id":"%FF"`), key("k3", Name("x "), "g2", ""),
+				key("k1", "k", "g1", ""), key("k2", nameOf("\xff"), "g2", `,"ferry-id":"%FF"`), key("k3", nameOf("x "), "g2", ""),
 				`{"guid":"k4","name":"theirs","relationships":{"service_instance":{"data":{"guid":"g1"}}}}`,
 				key("k5", "k~ferry~bind-1~7", "g1", ""), // no Korifi: the name is all id
 				key("k6", "other", "g5", `,"ferry-id":"six"`), key("k7", "k", "g5", ""),

@@ -1,13 +1,14 @@
 package cf
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/cloudfoundry/go-cfclient/v3/resource"
 
@@ -49,23 +50,33 @@ func (i instanceRow) facts() facts {
 	return facts{guid: i.GUID, metadata: i.Metadata, last: i.LastOperation}
 }
 
+// instances finds, makes, changes and deletes service instances.
+type instances struct {
+	api        *ccapi.Client
+	places     *places
+	visibility *visibility
+	flavors    *flavors
+	changes    changes
+	rows       rowReader
+}
+
 // FindInstances returns every instance of this name in the org, and those with these GUIDs. Databases that ignore case
 // find too much, so the name is compared again. It takes one call, one more when a GUID is not among what has the name,
-// and another one or more when nothing of ours is left (see seen).
-func (b *Backend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	name = Name(name)
-	look, err := b.newLook(ctx)
+// and another one or more when nothing of ours is left (see visibility).
+func (s *instances) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	name = nameOf(name)
+	look, err := s.visibility.begin(ctx)
 	if err != nil {
 		return broker.Look{}, err
 	}
-	rows, err := b.instances(ctx, "find instances named "+strconv.Quote(name),
+	rows, err := s.list(ctx, "find instances named "+strconv.Quote(name),
 		url.Values{"names": {ccapi.Filter(name)}, "per_page": {"200"}})
 	if err != nil {
 		return broker.Look{}, err
 	}
 	missing := distinct(guids)
 	keep := func(i found) {
-		look.Rows = append(look.Rows, b.instanceRow(i.instanceRow, i.header))
+		look.Rows = append(look.Rows, s.row(i.instanceRow, i.header))
 		missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == i.GUID })
 	}
 	for _, i := range rows {
@@ -74,7 +85,7 @@ func (b *Backend) FindInstances(ctx context.Context, name string, guids ...strin
 		}
 	}
 	if len(missing) > 0 {
-		if rows, err = b.instancesByGUID(ctx, missing); err != nil {
+		if rows, err = s.byGUID(ctx, missing); err != nil {
 			return broker.Look{}, err
 		}
 		for _, i := range rows {
@@ -83,36 +94,30 @@ func (b *Backend) FindInstances(ctx context.Context, name string, guids ...strin
 			}
 		}
 	}
-	return b.seen(ctx, look, guids)
-}
-
-// newLook begins a look-up: its time is that before its first call.
-func (b *Backend) newLook(ctx context.Context) (broker.Look, error) {
-	place, err := b.Place(ctx)
-	return broker.Look{Began: b.config.Now(), Place: place}, err
+	return s.visibility.confirmed(ctx, look, guids)
 }
 
 // FindInstance returns the instance with this GUID, or an empty Look. It takes one call; a look that finds nothing
-// takes one more, or two (see seen).
-func (b *Backend) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
-	look, err := b.newLook(ctx)
+// takes one more, or two (see visibility).
+func (s *instances) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+	look, err := s.visibility.begin(ctx)
 	if err != nil {
 		return broker.Look{}, err
 	}
-	row, header, err := b.instance(ctx, guid)
+	row, header, err := s.get(ctx, guid)
 	switch {
 	case ccapi.IsAbsent(err):
-		return b.seen(ctx, look, nil)
+		return s.visibility.confirmed(ctx, look, nil)
 	case err != nil:
 		return broker.Look{}, err
 	}
-	look.Rows = []broker.Row{b.instanceRow(row, header)}
+	look.Rows = []broker.Row{s.row(row, header)}
 	return look, nil
 }
 
-// instanceRow returns the row with what the backing broker said of the instance.
-func (b *Backend) instanceRow(i instanceRow, header http.Header) broker.Row {
-	row := b.row(i.facts(), header)
+// row returns the row with what the backing broker said of the instance.
+func (s *instances) row(i instanceRow, header http.Header) broker.Row {
+	row := s.rows.row(i.facts(), header)
 	row.DashboardURL = i.DashboardURL.Value
 	if plan := i.Relationships.ServicePlan; plan != nil && plan.Data != nil {
 		row.PlanGUID = plan.Data.GUID
@@ -124,194 +129,152 @@ func (b *Backend) instanceRow(i instanceRow, header http.Header) broker.Row {
 	return row
 }
 
-func (b *Backend) instance(ctx context.Context, guid string) (instanceRow, http.Header, error) {
+func (s *instances) get(ctx context.Context, guid string) (instanceRow, http.Header, error) {
 	r := ccapi.Request{
 		Method: http.MethodGet, Path: instancePath(guid), Route: instanceRoute,
 		What: "get instance " + strconv.Quote(guid),
 	}
 	var row instanceRow
-	header, err := b.api.Get(ctx, r, &row)
+	header, err := s.api.Get(ctx, r, &row)
 	if err == nil && row.GUID != guid {
 		err = &ccapi.Error{Call: r.What, Err: errors.New("the answer is not the instance")}
 	}
 	return row, header, err
 }
 
-// maxFilter is how many characters of GUIDs one filter names: an address stays far below the 8 KB that proxies take.
-const maxFilter = 3000
-
-// found is a row of a list with the header of its page.
-type found struct {
-	instanceRow
-	header http.Header
-}
-
-// instances returns the instances of our org that the filter lets through. What other orgs share into it is left out.
-// It takes one call; where the API cannot filter by org (Korifi) one more for spaces that were not met before.
-func (b *Backend) instances(ctx context.Context, what string, filter url.Values) ([]found, error) {
-	org, err := b.org(ctx)
+// CreateInstance sends one POST. The space is made before, if need be.
+func (s *instances) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
+	const noun = "the service instance"
+	ctx, cancel := s.api.Bounded(ctx)
+	defer cancel()
+	space, err := s.places.space(ctx, c.Offering)
 	if err != nil {
-		return nil, err
+		return notBegun(err, noun), err
 	}
-	if b.tongue.dialect() != korifi {
-		list, err := b.instancesByOrg(ctx, what, filter, org)
-		if !filterRefused(err) {
-			return list, err
-		}
-		// Whoever refuses these filters; Korifi is known by one of them alone.
-		if _, err := b.dialect(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return b.instancesBySpace(ctx, what, filter, org)
-}
-
-func (b *Backend) instancesByOrg(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
-	r := ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}
-	r.Query.Set("organization_guids", org)
-	r.Query.Set("fields[space]", "guid,relationships.organization")
-	var list []found
-	err := ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[instanceRow]) error {
-		var included struct {
-			Spaces []spaceRow `json:"spaces"`
-		}
-		if err := p.DecodeIncluded(&included); err != nil {
-			return err
-		}
-		foreign := b.placed(included.Spaces, org)
-		for _, i := range p.Resources {
-			if !foreign[spaceOf(i)] {
-				list = append(list, found{i, p.Header})
-			}
-		}
-		return nil
-	})
+	name := nameOf(c.Name)
+	what := "create instance " + strconv.Quote(name) + " of plan " + strconv.Quote(c.PlanGUID)
+	body, err := withParameters(resource.ServiceInstanceManagedCreate{
+		Type: "managed", Name: name, Metadata: s.rows.createMetadata(c.Name, c.Marks),
+		Relationships: resource.ServiceInstanceRelationships{Space: toOne(space), ServicePlan: toOne(c.PlanGUID)},
+	}, c.Parameters)
 	if err != nil {
-		return nil, err
+		return unsendable(what, noun, err)
 	}
-	b.tongue.learn(classic)
-	return list, nil
+	answer, err := s.changes.send(ctx, ccapi.Request{
+		Method: http.MethodPost, Path: instancesRoute, Route: instancesRoute, Body: body, What: what,
+	}, noun)
+	switch {
+	case spaceIsGone(err):
+		s.places.memory.forget(nameOf(c.Offering)) // the next try finds or makes it again
+	case ccapi.IsCode(err, ccapi.CodeNotAuthorized) && takeRole(ctx, s.api, space):
+		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try has the role
+	}
+	return answer, err
 }
 
-func (b *Backend) instancesBySpace(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
-	var list []found
-	err := ccapi.Pages(ctx, b.api, ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}, func(p ccapi.Page[instanceRow]) error {
-		for _, i := range p.Resources {
-			list = append(list, found{i, p.Header})
-		}
-		return nil
-	})
+func spaceIsGone(err error) bool {
+	e, ok := errors.AsType[*ccapi.Error](err)
+	return ok && e.Status == http.StatusUnprocessableEntity &&
+		(strings.HasPrefix(e.Text, "Invalid space.") || e.Code == ccapi.CodeBeingDeleted)
+}
+
+// instancePatch stands in for go-cfclient's, which sends "tags":null and so clears the tags and keeps the body from
+// ever being metadata only, and which cannot leave out the description of a version (docs/cf-contract.md 4.1).
+type instancePatch struct {
+	Relationships   *resource.ServiceInstanceRelationships `json:"relationships,omitempty"`
+	MaintenanceInfo *maintenanceVersion                    `json:"maintenance_info,omitempty"`
+	Metadata        *resource.Metadata                     `json:"metadata"`
+}
+
+type maintenanceVersion struct {
+	Version string `json:"version"`
+}
+
+// korifiCannot is what Korifi does not do: it answers such a PATCH with success and writes its mark, but changes
+// nothing.
+const korifiCannot = "This Cloud Foundry (Korifi) cannot change the plan, the version or the parameters of a service instance."
+
+// UpdateInstance sends one PATCH, with only what c changes and the mark. One that Korifi would ignore is refused
+// unsent. While it is not known which implementation answers, a question of one call goes before.
+func (s *instances) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
+	const noun = "the update of the service instance"
+	ctx, cancel := s.api.Bounded(ctx)
+	defer cancel()
+	what := "update instance " + strconv.Quote(guid)
+	if answer, err := s.patchable(ctx, c, what, noun); err != nil {
+		return answer, err
+	}
+	body, err := patchBody(c)
 	if err != nil {
-		return nil, err
+		return unsendable(what, noun, err)
 	}
-	return b.withoutForeign(ctx, list, org)
+	answer, err := s.changes.send(ctx, ccapi.Request{
+		Method: http.MethodPatch, Path: instancePath(guid), Route: instanceRoute, Body: body, What: what,
+	}, noun)
+	if answer.Reply == lifecycle.ReplyAbsent {
+		// Absence ends an update, so it is not believed where the login may not see what is there.
+		if err := s.visibility.confirmAbsence(ctx, cmp.Or(c.Offering, broker.OfferingOf(ctx))); err != nil {
+			answer = notBegun(err, noun)
+			answer.Reply = lifecycle.ReplyBusy
+			return answer, err
+		}
+	}
+	return s.withRole(ctx, answer, err, guid)
 }
 
-// instancesByGUID returns those of the instances that are there. It takes one call, and on Korifi, which names no
-// filter for it, one for each.
-func (b *Backend) instancesByGUID(ctx context.Context, guids []string) ([]found, error) {
-	var rows []found
-	if b.tongue.dialect() != korifi {
-		for _, part := range filters(guids) {
-			some, err := b.instances(ctx, "find instances by GUID", url.Values{"guids": {ccapi.Filter(part...)}, "per_page": {"200"}})
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, some...)
-		}
-		return rows, nil
+// patchable fails with an answer when the PATCH must not be sent.
+func (s *instances) patchable(ctx context.Context, c broker.InstanceCall, what, noun string) (broker.Answer, error) {
+	if c.PlanGUID == "" && c.MaintenanceVersion == "" && len(c.Parameters) == 0 {
+		return broker.Answer{}, nil
 	}
-	for _, guid := range guids {
-		switch row, header, err := b.instance(ctx, guid); {
-		case err == nil:
-			rows = append(rows, found{row, header})
-		case !ccapi.IsAbsent(err):
-			return nil, err
-		}
+	switch flavor, err := s.flavors.ask(ctx); {
+	case err != nil:
+		return notBegun(err, noun), err
+	case flavor == korifi:
+		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: korifiCannot},
+			&ccapi.Error{Call: what, Err: errors.New("not sent: Korifi would ignore it"), Unsent: true}
 	}
-	org, err := b.org(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return b.withoutForeign(ctx, rows, org)
+	return broker.Answer{}, nil
 }
 
-// distinct returns the GUIDs, each once; an empty one, which a filter would take for all, is none.
-func distinct(guids []string) (each []string) {
-	for _, guid := range guids {
-		if guid != "" && !slices.Contains(each, guid) {
-			each = append(each, guid)
-		}
+// withRole turns a refusal for want of a role into one for now, if the role can be taken. It takes calls only after
+// such a refusal.
+func (s *instances) withRole(ctx context.Context, answer broker.Answer, err error, instanceGUID string) (broker.Answer, error) {
+	if s.takeMissingRole(ctx, err, instanceGUID) {
+		return broker.Answer{Reply: lifecycle.ReplyBusy}, err // the next try has the role
 	}
-	return each
+	return answer, err
 }
 
-// filters cuts GUIDs into lists that are short enough for the filter of one address.
-func filters(guids []string) (cut [][]string) {
-	length := 0
-	for _, guid := range guids {
-		length += len(guid)
-		if len(cut) == 0 || length > maxFilter {
-			cut, length = append(cut, nil), len(guid)
-		}
-		cut[len(cut)-1] = append(cut[len(cut)-1], guid)
+// takeMissingRole tries to cure a refusal for want of a role on something of the instance, and reports whether it did.
+// It takes two calls: which space it is, and the role.
+func (s *instances) takeMissingRole(ctx context.Context, err error, instanceGUID string) bool {
+	if !ccapi.IsCode(err, ccapi.CodeNotAuthorized) {
+		return false
 	}
-	return cut
+	row, _, err := s.get(ctx, instanceGUID)
+	space := spaceOf(row)
+	return err == nil && space != "" && takeRole(ctx, s.api, space)
 }
 
-// withoutForeign leaves out what is in spaces of other orgs.
-func (b *Backend) withoutForeign(ctx context.Context, list []found, org string) ([]found, error) {
-	foreign, err := b.foreignSpaces(ctx, list, org)
-	if err != nil {
-		return nil, err
+func patchBody(c broker.InstanceCall) ([]byte, error) {
+	patch := instancePatch{Metadata: updateMetadata(c.Name, c.Marks)}
+	if c.PlanGUID != "" {
+		patch.Relationships = &resource.ServiceInstanceRelationships{ServicePlan: toOne(c.PlanGUID)}
 	}
-	return slices.DeleteFunc(list, func(f found) bool { return foreign[spaceOf(f.instanceRow)] }), nil
+	if c.MaintenanceVersion != "" {
+		patch.MaintenanceInfo = &maintenanceVersion{c.MaintenanceVersion}
+	}
+	return withParameters(patch, c.Parameters)
 }
 
-// foreignSpaces asks for the spaces of the rows that are not known to be ours.
-func (b *Backend) foreignSpaces(ctx context.Context, rows []found, org string) (map[string]bool, error) {
-	known := b.places.known()
-	asked := map[string]bool{}
-	for _, f := range rows {
-		if guid := spaceOf(f.instanceRow); guid != "" && !known[guid] {
-			asked[guid] = true
-		}
-	}
-	foreign := map[string]bool{}
-	for _, guids := range filters(slices.Sorted(maps.Keys(asked))) {
-		r := ccapi.Request{
-			Path: "/v3/spaces", What: "find spaces of instances",
-			Query: url.Values{"guids": {ccapi.Filter(guids...)}, "per_page": {"200"}},
-		}
-		spaces, err := ccapi.List[spaceRow](ctx, b.api, r)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(foreign, b.placed(spaces, org))
-	}
-	return foreign, nil
-}
-
-// placed remembers which of the spaces are ours and returns those of other orgs. One whose org is not told counts as
-// ours: a row too many is judged by its marks, a row too few would be absence.
-func (b *Backend) placed(spaces []spaceRow, org string) (foreign map[string]bool) {
-	foreign = map[string]bool{}
-	for _, s := range spaces {
-		if s.Relationships.Organization == nil || s.Relationships.Organization.Data == nil {
-			continue
-		}
-		if s.Relationships.Organization.Data.GUID == org {
-			b.places.meet(s.GUID)
-		} else {
-			foreign[s.GUID] = true
-		}
-	}
-	return foreign
-}
-
-func spaceOf(i instanceRow) string {
-	if i.Relationships.Space == nil || i.Relationships.Space.Data == nil {
-		return ""
-	}
-	return i.Relationships.Space.Data.GUID
+// DeleteInstance sends one DELETE. Cloud Foundry deletes the keys as well.
+func (s *instances) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
+	ctx, cancel := s.api.Bounded(ctx)
+	defer cancel()
+	answer, err := s.changes.send(ctx, ccapi.Request{
+		Method: http.MethodDelete, Path: instancePath(guid), Route: instanceRoute,
+		What: "delete instance " + strconv.Quote(guid),
+	}, "the deletion of the service instance")
+	return s.withRole(ctx, answer, err, guid)
 }

@@ -2,6 +2,7 @@ package cf
 
 import (
 	"context"
+	"log/slog"
 	"net/url"
 	"strconv"
 
@@ -9,12 +10,20 @@ import (
 	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
+// inventory lists what is there, for the audit and for people.
+type inventory struct {
+	api       *ccapi.Client
+	instances *instances
+	keys      *keys
+	logger    *slog.Logger
+}
+
 // Marked returns every instance of the org with this client's marks, each once, and the keys of those that have them
 // too, whatever they are called now. What has lost the annotation that tells an id which could not be a name is left
 // out, and logged. It takes one call, and one for each fifty instances or more.
-func (b *Backend) Marked(ctx context.Context) ([]broker.Marked, error) {
-	rows, err := b.instances(ctx, "list marked instances", url.Values{
-		"label_selector": {labelClient + "=" + clientLabel(b.config.Client)}, "per_page": {"1000"},
+func (n *inventory) Marked(ctx context.Context) ([]broker.Marked, error) {
+	rows, err := n.instances.list(ctx, "list marked instances", url.Values{
+		"label_selector": {labelClient + "=" + clientLabel(n.instances.rows.client)}, "per_page": {"1000"},
 	})
 	if err != nil {
 		return nil, err
@@ -23,20 +32,20 @@ func (b *Backend) Marked(ctx context.Context) ([]broker.Marked, error) {
 	instances := map[string]broker.Marked{} // by GUID
 	var guids []string
 	for _, i := range rows {
-		row := b.instanceRow(i.instanceRow, i.header)
+		row := n.instances.row(i.instanceRow, i.header)
 		if !row.Marked {
 			continue
 		}
 		id, byName, ok := idOf(i.Name, i.Metadata)
 		if !ok {
-			b.unreadable(ctx, "instance", i.GUID, i.Name)
+			n.unreadable(ctx, "instance", i.GUID, i.Name)
 			continue
 		}
 		m := marked(broker.Key{InstanceID: id}, row, byName)
 		list, guids, instances[i.GUID] = append(list, m), append(guids, i.GUID), m
 	}
 	for _, part := range filters(guids) {
-		keys, err := b.markedKeys(ctx, part, instances)
+		keys, err := n.markedKeys(ctx, part, instances)
 		if err != nil {
 			return nil, err
 		}
@@ -45,15 +54,15 @@ func (b *Backend) Marked(ctx context.Context) ([]broker.Marked, error) {
 	return list, nil
 }
 
-func (b *Backend) markedKeys(ctx context.Context, guids []string, instances map[string]broker.Marked) (found []broker.Marked, err error) {
+func (n *inventory) markedKeys(ctx context.Context, guids []string, instances map[string]broker.Marked) (found []broker.Marked, err error) {
 	r := ccapi.Request{
 		Path: keysRoute, What: "list keys of marked instances",
 		Query: url.Values{"service_instance_guids": {ccapi.Filter(guids...)}, "type": {"key"}, "per_page": {"1000"}},
 	}
-	err = ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[keyRow]) error {
+	err = ccapi.Pages(ctx, n.api, r, func(p ccapi.Page[keyRow]) error {
 		for _, k := range p.Resources {
 			instance, known := instances[k.instanceGUID()]
-			row := b.keyRow(k, p.Header)
+			row := n.keys.row(k, p.Header)
 			if !known || !row.Marked || k.Name == nil {
 				continue
 			}
@@ -61,7 +70,7 @@ func (b *Backend) markedKeys(ctx context.Context, guids []string, instances map[
 				key := broker.Key{InstanceID: instance.Key.InstanceID, BindingID: id}
 				found = append(found, marked(key, row, byName || instance.ByName))
 			} else {
-				b.unreadable(ctx, "key", k.GUID, *k.Name)
+				n.unreadable(ctx, "key", k.GUID, *k.Name)
 			}
 		}
 		return nil
@@ -74,15 +83,15 @@ func bindingIDOf(k keyRow, row broker.Row) (id string, byName, ok bool) {
 	if !row.MarkedByName {
 		return idOf(*k.Name, k.Metadata)
 	}
-	loose, ok := readLooseKey(*k.Name)
+	name, ok := readKeyName(*k.Name)
 	if !ok {
 		return "", false, false
 	}
-	return idOf(loose.stem, k.Metadata)
+	return idOf(name.stem, k.Metadata)
 }
 
-func (b *Backend) unreadable(ctx context.Context, kind, guid, name string) {
-	b.config.Logger.InfoContext(ctx, "a marked row is left out: it does not tell its id", "kind", kind, "guid", guid, "name", name)
+func (n *inventory) unreadable(ctx context.Context, kind, guid, name string) {
+	n.logger.InfoContext(ctx, "a marked row is left out: it does not tell its id", "kind", kind, "guid", guid, "name", name)
 }
 
 func marked(key broker.Key, row broker.Row, byName bool) broker.Marked {
@@ -90,16 +99,16 @@ func marked(key broker.Key, row broker.Row, byName bool) broker.Marked {
 }
 
 // ForeignKeys returns the names of the instance's keys that do not carry our marks. It takes one call.
-func (b *Backend) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
+func (n *inventory) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
 	r := ccapi.Request{
 		Path:  keysRoute,
 		What:  "list keys of instance " + strconv.Quote(instanceGUID),
 		Query: url.Values{"service_instance_guids": {ccapi.Filter(instanceGUID)}, "type": {"key"}, "per_page": {"200"}},
 	}
 	var names []string
-	err := ccapi.Pages(ctx, b.api, r, func(p ccapi.Page[keyRow]) error {
+	err := ccapi.Pages(ctx, n.api, r, func(p ccapi.Page[keyRow]) error {
 		for _, k := range p.Resources {
-			if k.Name != nil && !b.keyRow(k, p.Header).Marked {
+			if k.Name != nil && !n.keys.row(k, p.Header).Marked {
 				names = append(names, *k.Name)
 			}
 		}

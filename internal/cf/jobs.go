@@ -3,6 +3,7 @@ package cf
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,11 +30,11 @@ type jobRow struct {
 
 // worksOn returns the GUID of the instance or key that the job is about, "" where it is not told: a Cloud Controller
 // links it while it exists, Korifi has it in the job's name.
-func (j jobRow) worksOn(job string) string {
+func (row jobRow) worksOn(job string) string {
 	if guid := guidInJob(job); guid != "" {
 		return guid
 	}
-	for _, l := range j.Links.Value {
+	for _, l := range row.Links.Value {
 		if l == nil {
 			continue
 		}
@@ -62,26 +63,33 @@ func guidInJob(job string) string {
 // isGUID reports whether the last part of an address or of a job's name can be a GUID.
 func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
 
+// jobs reads jobs.
+type jobs struct {
+	api    *ccapi.Client
+	logger *slog.Logger
+	warned *warned
+}
+
 // Job returns the state of a job, by one GET (go-cfclient's waiting for a job ignores its context).
-func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
+func (j *jobs) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	r := ccapi.Request{
 		Method: http.MethodGet, Path: "/v3/jobs/" + url.PathEscape(guid), Route: "/v3/jobs/:guid",
 		What: "get job " + strconv.Quote(guid),
 	}
 	var job jobRow
-	_, err := b.api.Get(ctx, r, &job)
+	_, err := j.api.Get(ctx, r, &job)
 	switch {
 	case ccapi.IsAbsent(err):
 		return broker.JobStatus{State: lifecycle.JobLost}, nil
 	case err != nil:
 		return broker.JobStatus{State: lifecycle.JobUnclear}, err
 	}
-	b.warn(ctx, guid, job)
+	j.warn(ctx, guid, job)
 	switch state := lifecycle.JobState(job.State); state {
 	case lifecycle.JobFailed:
-		sight := b.failedJob(job)
-		sight.GUID = job.worksOn(guid)
-		return sight, nil
+		status := j.failed(job)
+		status.GUID = job.worksOn(guid)
+		return status, nil
 	case lifecycle.JobProcessing, lifecycle.JobPolling, lifecycle.JobComplete:
 		// Errors may show before the state does; only the state counts.
 		return broker.JobStatus{State: state, GUID: job.worksOn(guid)}, nil
@@ -90,22 +98,22 @@ func (b *Backend) Job(ctx context.Context, guid string) (broker.JobStatus, error
 	}
 }
 
-func (b *Backend) failedJob(job jobRow) broker.JobStatus {
+func (j *jobs) failed(job jobRow) broker.JobStatus {
 	failures := job.Errors.Value
-	sight := broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: len(failures) > 0}
+	status := broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: len(failures) > 0}
 	var texts []string
 	for _, e := range failures {
 		f := readFailure(e)
-		sight.FromBackingBroker = sight.FromBackingBroker && f.fromBackingBroker
+		status.FromBackingBroker = status.FromBackingBroker && f.fromBackingBroker
 		if f.code != "" {
-			sight.Code = string(f.code)
+			status.Code = string(f.code)
 		}
 		if f.text != "" {
 			texts = append(texts, f.text)
 		}
 	}
-	sight.Description = b.api.ForUsers(strings.Join(texts, "; "))
-	return sight
+	status.Description = j.api.ForUsers(strings.Join(texts, "; "))
+	return status
 }
 
 // failure is one error of a job (docs/cf-contract.md 2.5).
@@ -213,43 +221,43 @@ func withoutClass(text string) string {
 	return text
 }
 
-// maxHeard is for how many jobs it is remembered which warnings were logged.
-const maxHeard = 1000
+// maxWarned is for how many jobs it is remembered which warnings were logged.
+const maxWarned = 1000
 
-// heard counts the warnings of running jobs that were logged: a job is asked at every tick and repeats them all.
-type heard struct {
+// warned counts the warnings of running jobs that were logged: a job is asked at every tick and repeats them all.
+type warned struct {
 	mu     sync.Mutex
 	counts map[string]int // by job
 }
 
-func newHeard() *heard { return &heard{counts: map[string]int{}} }
+func newWarned() *warned { return &warned{counts: map[string]int{}} }
 
-// fresh returns how many of n warnings were logged before, and counts all.
-func (h *heard) fresh(job string, n int, ended bool) (before int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	before = min(h.counts[job], n)
+// count notes that a job has n warnings and returns how many of them were logged before.
+func (w *warned) count(job string, n int, ended bool) (before int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before = min(w.counts[job], n)
 	switch {
 	case ended:
-		delete(h.counts, job)
+		delete(w.counts, job)
 	case n > 0:
-		if len(h.counts) >= maxHeard {
-			clear(h.counts) // lines said twice do no harm
+		if len(w.counts) >= maxWarned {
+			clear(w.counts) // lines said twice do no harm
 		}
-		h.counts[job] = n
+		w.counts[job] = n
 	}
 	return before
 }
 
 // warn logs what Cloud Foundry warns of in a job, each warning once.
-func (b *Backend) warn(ctx context.Context, guid string, job jobRow) {
+func (j *jobs) warn(ctx context.Context, guid string, job jobRow) {
 	ended := lifecycle.JobState(job.State).Ended()
 	warnings := job.Warnings.Value
 	if len(warnings) == 0 && !ended {
 		return
 	}
-	before := b.heard.fresh(guid, len(warnings), ended)
+	before := j.warned.count(guid, len(warnings), ended)
 	for _, w := range warnings[before:] {
-		b.config.Logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation.Value, "warning", b.api.ForLog(w.Detail))
+		j.logger.InfoContext(ctx, "cloud foundry warns", "job", guid, "operation", job.Operation.Value, "warning", j.api.ForLog(w.Detail))
 	}
 }

@@ -15,11 +15,11 @@ func TestLooseKeyNamesAreReadBack(t *testing.T) {
 		strings.Repeat("x", 201), strings.Repeat("x", 300),
 	} {
 		for _, op := range []string{operation, "bind~ferry~1", "a b"} {
-			name := LooseKeyName(id, op, 1_700_000_000)
-			if n := utf8.RuneCountInString(name); n > maxName || Name(name) != name {
-				t.Errorf("LooseKeyName(%q) = %q, which is no name", id, name)
+			name := keyNameWithMarks(id, op, 1_700_000_000)
+			if n := utf8.RuneCountInString(name); n > maxName || nameOf(name) != name {
+				t.Errorf("keyNameWithMarks(%q) = %q, which is no name", id, name)
 			}
-			got, ok := readLooseKey(name)
+			got, ok := readKeyName(name)
 			if !ok || got.operation != op || got.seq != 1_700_000_000 || !got.isOf(id) {
 				t.Errorf("%q is read as %+v, %v", name, got, ok)
 			}
@@ -29,8 +29,8 @@ func TestLooseKeyNamesAreReadBack(t *testing.T) {
 			seen[name] = id
 		}
 	}
-	if want := "k~ferry~bind-1~7"; LooseKeyName("k", "bind-1", 7) != want { // must outlive every version
-		t.Errorf("LooseKeyName = %q, want %q", LooseKeyName("k", "bind-1", 7), want)
+	if want := "k~ferry~bind-1~7"; keyNameWithMarks("k", "bind-1", 7) != want { // must outlive every version
+		t.Errorf("LooseKeyName = %q, want %q", keyNameWithMarks("k", "bind-1", 7), want)
 	}
 }
 
@@ -40,7 +40,7 @@ func TestOtherNamesAreNotLoose(t *testing.T) {
 		"", "k", "~", "k~7", "~ferry~bind-1~7", "k~ferry~~7", "k~ferry~bind-1~", "k~ferry~bind-1~x", "k~ferry~bind-1~07",
 		"k~ferry~bind-1", "k~ferry~%zz~7", "k~ferry~a~b~7",
 	} {
-		if got, ok := readLooseKey(name); ok {
+		if got, ok := readKeyName(name); ok {
 			t.Errorf("%q is read as %+v", name, got)
 		}
 	}
@@ -52,11 +52,11 @@ func FuzzLooseKeyNames(f *testing.F) {
 		if op1 == "" || op2 == "" || seq1 < 1 || seq2 < 1 { // no operation has such a number
 			return
 		}
-		a, b := LooseKeyName(id1, op1, seq1), LooseKeyName(id2, op2, seq2)
+		a, b := keyNameWithMarks(id1, op1, seq1), keyNameWithMarks(id2, op2, seq2)
 		if a == b && (id1 != id2 || op1 != op2 || seq1 != seq2) {
 			t.Errorf("(%q, %q, %d) and (%q, %q, %d) share %q", id1, op1, seq1, id2, op2, seq2, a)
 		}
-		if k, ok := readLooseKey(a); !ok || k.operation != op1 || k.seq != seq1 || !k.isOf(id1) {
+		if k, ok := readKeyName(a); !ok || k.operation != op1 || k.seq != seq1 || !k.isOf(id1) {
 			t.Errorf("%q is read as %+v, %v", a, k, ok)
 		}
 	})

@@ -269,20 +269,20 @@ func TestDialectIsLearntByManyAtOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if b.tongue.dialect() != korifi {
+	if b.instances.flavors.known() != korifi {
 		t.Error("nobody learnt that it is Korifi")
 	}
 }
 
 func TestDialectIsSeenInJobs(t *testing.T) {
 	t.Parallel()
-	for job, want := range map[string]dialect{"j-1": classic, "managed_service_instance.create~g": korifi} {
-		var tg tongue
-		if tg.learnFromJob(job); tg.dialect() != want {
-			t.Errorf("job %s: dialect %d, want %d", job, tg.dialect(), want)
+	for job, want := range map[string]flavor{"j-1": cloudController, "managed_service_instance.create~g": korifi} {
+		var f flavors
+		if f.learnFromJob(job); f.known() != want {
+			t.Errorf("job %s: flavor %d, want %d", job, f.known(), want)
 		}
-		tg.learn(korifi)
-		if tg.learn(classic); tg.dialect() != korifi {
+		f.learn(korifi)
+		if f.learn(cloudController); f.known() != korifi {
 			t.Error("Korifi was unlearnt")
 		}
 	}

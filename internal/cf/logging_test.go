@@ -54,18 +54,18 @@ func TestWarningsOfJobsAreLoggedOnce(t *testing.T) {
 	if len(lines) != 2 || lines[0]["warning"] != "first" || lines[1]["warning"] != "second" || lines[0]["job"] != "j" {
 		t.Errorf("logged %v, want each warning once", lines)
 	}
-	if len(b.heard.counts) != 0 {
-		t.Errorf("an ended job is remembered: %v", b.heard.counts)
+	if len(b.jobs.warned.counts) != 0 {
+		t.Errorf("an ended job is remembered: %v", b.jobs.warned.counts)
 	}
 }
 
 func TestWarningsAreNotRememberedWithoutEnd(t *testing.T) {
 	t.Parallel()
-	h := newHeard()
-	for i := range 3 * maxHeard {
-		h.fresh(fmt.Sprint(i), 1, false)
+	h := newWarned()
+	for i := range 3 * maxWarned {
+		h.count(fmt.Sprint(i), 1, false)
 	}
-	if len(h.counts) > maxHeard {
+	if len(h.counts) > maxWarned {
 		t.Errorf("%d jobs are remembered", len(h.counts))
 	}
 }

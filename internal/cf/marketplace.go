@@ -73,22 +73,30 @@ type offeringRow struct {
 	} `json:"broker_catalog"`
 }
 
+// marketplace reads what the org may order.
+type marketplace struct {
+	api        *ccapi.Client
+	places     *places
+	visibility *visibility
+	flavors    *flavors
+}
+
 // Marketplace returns what the org sees: active offerings with at least one active plan, in the order of the API. It
 // takes several requests, so a catalog that changes meanwhile may be seen half old and half new; a plan whose offering
 // is missing is left out. When none of its plans belongs to one of its offerings, which a broker that is registered
 // again meanwhile looks like, it is read once more. It takes two calls, and one for each further page; an empty one
-// takes one more (see seen).
-func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
-	org, err := b.org(ctx)
+// takes one more (see visibility).
+func (m *marketplace) Marketplace(ctx context.Context) (broker.Marketplace, error) {
+	org, err := m.places.org(ctx)
 	if err != nil {
 		return broker.Marketplace{}, err
 	}
-	all, torn, err := b.marketplace(ctx, org)
+	all, torn, err := m.read(ctx, org)
 	if err == nil && torn {
-		all, _, err = b.marketplace(ctx, org)
+		all, _, err = m.read(ctx, org)
 	}
 	if err == nil && len(all.Offerings) == 0 { // or the login sees nothing any more
-		err = b.confirmMarket(ctx, org)
+		err = m.confirmEmpty(ctx, org)
 	}
 	if err != nil {
 		return broker.Marketplace{}, err
@@ -96,21 +104,21 @@ func (b *Backend) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	return all, nil
 }
 
-// confirmMarket fails when the login lost sight of the org or of a space that it knew.
-func (b *Backend) confirmMarket(ctx context.Context, org string) error {
-	if len(b.places.known()) == 0 {
-		return b.seesOrg(ctx, org)
+// confirmEmpty fails when the login does not see the org any more, or a space that it saw.
+func (m *marketplace) confirmEmpty(ctx context.Context, org string) error {
+	if len(m.places.memory.known()) == 0 {
+		return m.visibility.seesOrg(ctx, org)
 	}
-	return b.confirm(ctx, "")
+	return m.visibility.confirmAbsence(ctx, "")
 }
 
-// marketplace reports it as torn when there are plans and offerings that have nothing to do with each other.
-func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marketplace, torn bool, err error) {
-	plans, err := b.plans(ctx, org)
+// read reports it as torn when there are plans and offerings that have nothing to do with each other.
+func (m *marketplace) read(ctx context.Context, org string) (all broker.Marketplace, torn bool, err error) {
+	plans, err := m.plans(ctx, org)
 	if err != nil {
 		return all, false, err
 	}
-	offerings, err := market[offeringRow](ctx, b, "offerings", org)
+	offerings, err := listOf[offeringRow](ctx, m, "offerings", org)
 	if err != nil {
 		return all, false, err
 	}
@@ -122,31 +130,31 @@ func (b *Backend) marketplace(ctx context.Context, org string) (all broker.Marke
 	return all, len(all.Offerings) == 0 && len(plans) > 0 && len(offerings) > 0, nil
 }
 
-// market lists offerings or plans of the org. Korifi knows no filter for it; it has one marketplace for all.
-func market[T ccapi.Identified](ctx context.Context, b *Backend, kind, org string) ([]T, error) {
+// listOf lists offerings or plans of the org. Korifi knows no filter for it; it has one marketplace for all.
+func listOf[T ccapi.Identified](ctx context.Context, m *marketplace, kind, org string) ([]T, error) {
 	r := ccapi.Request{Path: "/v3/service_" + kind, What: "list " + kind, Query: url.Values{"per_page": {"200"}}}
-	if b.tongue.dialect() != korifi {
+	if m.flavors.known() != korifi {
 		filtered := r
 		filtered.Query = url.Values{"organization_guids": {org}, "available": {"true"}, "per_page": {"200"}}
-		list, err := ccapi.List[T](ctx, b.api, filtered)
+		list, err := ccapi.List[T](ctx, m.api, filtered)
 		switch {
 		case err == nil:
-			b.tongue.learn(classic)
+			m.flavors.learn(cloudController)
 			return list, nil
 		case !filterRefused(err):
 			return nil, err
 		}
-		if _, err := b.dialect(ctx); err != nil {
+		if _, err := m.flavors.ask(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return ccapi.List[T](ctx, b.api, r)
+	return ccapi.List[T](ctx, m.api, r)
 }
 
 // plans returns the active plans by the GUID of their offering.
-func (b *Backend) plans(ctx context.Context, org string) (map[string][]broker.MarketPlan, error) {
+func (m *marketplace) plans(ctx context.Context, org string) (map[string][]broker.MarketPlan, error) {
 	byOffering := map[string][]broker.MarketPlan{}
-	rows, err := market[planRow](ctx, b, "plans", org)
+	rows, err := listOf[planRow](ctx, m, "plans", org)
 	for _, row := range rows {
 		if offering := row.Relationships.ServiceOffering; row.Available && offering != nil && offering.Data != nil {
 			byOffering[offering.Data.GUID] = append(byOffering[offering.Data.GUID], marketPlan(row))
@@ -185,10 +193,10 @@ func marketPlan(p planRow) broker.MarketPlan {
 const longestPolling = 366 * 24 * time.Hour
 
 // raw returns the JSON of a field as it came; nothing for what says nothing.
-func raw(m json.RawMessage) json.RawMessage {
-	switch string(bytes.TrimSpace(m)) {
+func raw(text json.RawMessage) json.RawMessage {
+	switch string(bytes.TrimSpace(text)) {
 	case "", "null", "{}", "[]":
 		return nil
 	}
-	return m
+	return text
 }

@@ -19,12 +19,12 @@ const maxName = 255
 // hashedName is the form of a name that stands for an id which cannot be a name.
 var hashedName = regexp.MustCompile(`^ferry-[a-z2-7]{52}$`)
 
-// Name returns the name in Cloud Foundry of the instance, key or space with this id: the id itself wherever Cloud
+// nameOf returns the name in Cloud Foundry of the instance, key or space with this id: the id itself wherever Cloud
 // Foundry keeps it as it is, else "ferry-" and the SHA-256 of the id in lower-case base32. The latter goes for ids that
 // are empty, longer than 255 characters, not UTF-8, begin or end with a blank (which Cloud Foundry strips), hold a
 // control character, or have the form of such a name already. Two ids never share a name, and an id has the same name
 // for ever.
-func Name(id string) string {
+func nameOf(id string) string {
 	if nameable(id) {
 		return id
 	}
@@ -46,65 +46,65 @@ func nameable(id string) bool {
 		!hashedName.MatchString(id)
 }
 
-// looseMark stands between the two halves of a key's name that carries its operation.
-const looseMark = "~ferry~"
+// marksBegin stands between the two halves of a key's name that carries its operation.
+const marksBegin = "~ferry~"
 
-// LooseKeyName returns the name of a key where Cloud Foundry takes no marks on keys (Korifi): Name(bindingID),
+// keyNameWithMarks returns the name of a key where Cloud Foundry takes no marks on keys (Korifi): nameOf(bindingID),
 // "~ferry~", the operation percent-encoded, "~" and the sequence number. Two different (binding, operation, seq) never
 // share a name, since neither of the last two parts holds a tilde. Where that is longer than 255 characters, the hash
-// stands for the binding's id, as Name makes it.
-func LooseKeyName(bindingID, operation string, seq int64) string {
-	rest := looseMark + strings.ReplaceAll(url.QueryEscape(operation), "~", "%7E") + "~" + strconv.FormatInt(seq, 10)
-	stem := Name(bindingID)
+// stands for the binding's id, as nameOf makes it.
+func keyNameWithMarks(bindingID, operation string, seq int64) string {
+	rest := marksBegin + strings.ReplaceAll(url.QueryEscape(operation), "~", "%7E") + "~" + strconv.FormatInt(seq, 10)
+	stem := nameOf(bindingID)
 	if utf8.RuneCountInString(stem)+len(rest) > maxName {
 		stem = hashOf(bindingID)
 	}
 	return stem + rest
 }
 
-// looseKey is what a name made by LooseKeyName says.
-type looseKey struct {
+// keyName is what a name made by keyNameWithMarks says.
+type keyName struct {
 	stem      string
 	operation string
 	seq       int64
 }
 
-// readLooseKey takes a name apart from its end, as the stem may be anything.
-func readLooseKey(name string) (looseKey, bool) {
+// readKeyName takes a name apart from its end, as the stem may be anything.
+func readKeyName(name string) (keyName, bool) {
 	at := strings.LastIndex(name, "~")
 	if at < 0 {
-		return looseKey{}, false
+		return keyName{}, false
 	}
 	front, digits := name[:at], name[at+1:]
-	at = strings.LastIndex(front, looseMark)
+	at = strings.LastIndex(front, marksBegin)
 	if at <= 0 {
-		return looseKey{}, false
+		return keyName{}, false
 	}
-	k := looseKey{stem: front[:at]}
-	encoded := front[at+len(looseMark):]
+	k := keyName{stem: front[:at]}
+	encoded := front[at+len(marksBegin):]
 	var err error
 	if k.operation, err = url.QueryUnescape(encoded); err != nil || k.operation == "" || strings.Contains(encoded, "~") {
-		return looseKey{}, false
+		return keyName{}, false
 	}
 	seq, ok := readSeq(digits)
 	if !ok || strconv.FormatInt(seq, 10) != digits {
-		return looseKey{}, false
+		return keyName{}, false
 	}
 	k.seq = seq
 	return k, true
 }
 
 // isOf reports whether the key stands for the binding.
-func (k looseKey) isOf(bindingID string) bool {
-	return k.stem == Name(bindingID) || k.stem == hashOf(bindingID)
+func (k keyName) isOf(bindingID string) bool {
+	return k.stem == nameOf(bindingID) || k.stem == hashOf(bindingID)
 }
 
-// looseRow reads the marks of a key's name into its row.
-func looseRow(row broker.Row, name *string) broker.Row {
+// withMarksOfName reads the marks of a key's name into its row.
+func withMarksOfName(row broker.Row, name *string) broker.Row {
 	if name == nil || row.Marked {
 		return row
 	}
-	if k, ok := readLooseKey(*name); ok {
+	if k, ok := readKeyName(*name); ok {
 		row.Marked, row.Operation, row.Seq, row.MarkedByName = true, k.operation, k.seq, true
 	}
 	return row

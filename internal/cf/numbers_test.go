@@ -20,7 +20,7 @@ func TestMarksAndAgesWithinReason(t *testing.T) {
 		if _, ok := readSeq(seq); ok != want {
 			t.Errorf("ferry-seq %q is a mark: %v, want %v", seq, ok, want)
 		}
-		loose, ok := readLooseKey("k" + looseMark + "op~" + seq)
+		loose, ok := readKeyName("k" + marksBegin + "op~" + seq)
 		if ok != want {
 			t.Errorf("the key's name with %q is a mark: %+v, want %v", seq, loose, want)
 		}

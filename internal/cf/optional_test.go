@@ -168,7 +168,7 @@ func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 				reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
 			})
 			b := s.backend(t, nil)
-			b.tongue.learn(classic)
+			b.instances.flavors.learn(cloudController)
 			each(t, w.whole, func(path, change, text string) {
 				fields++
 				answers = w.answers(text)

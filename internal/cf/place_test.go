@@ -61,7 +61,7 @@ func TestLooksSayWhereTheyWereMade(t *testing.T) {
 		"FindKeys":      func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindKeys(ctx, "g", "k") },
 	} {
 		b := s.backend(t, nil)
-		b.tongue.learn(classic) // so that nothing else asks for the org
+		b.instances.flavors.learn(cloudController) // so that nothing else asks for the org
 		if look, err := find(t.Context(), b); err != nil || look.Place != want || len(look.Rows) != 1 {
 			t.Errorf("%s: %+v, %v; want a row at %+v", name, look, err, want)
 		}

@@ -222,7 +222,7 @@ func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
 			if answer.Reply != lifecycle.ReplyAccepted {
 				t.Fatalf("%+v, %v; want accepted", answer, err)
 			}
-			if got := b.places.orgGUID() + " " + b.places.space("mysql"); got != test.want {
+			if got := b.places.memory.orgGUID() + " " + b.places.memory.space("mysql"); got != test.want {
 				t.Errorf("made in %s, want %s", got, test.want)
 			}
 		})

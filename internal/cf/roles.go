@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/ferry-broker/ferry/internal/ccapi"
@@ -18,8 +20,8 @@ type spaceRole struct {
 // takeRole gives the login the role of a developer in the space and reports whether it did not have it before. An org
 // manager may make spaces but not use them (docs/cf-contract.md 1.5). It is tried only after a refusal, since an
 // administrator needs no role, and its failure leaves that refusal as it is.
-func (b *Backend) takeRole(ctx context.Context, space string) bool {
-	who, err := b.api.Claims(ctx)
+func takeRole(ctx context.Context, api *ccapi.Client, space string) bool {
+	who, err := api.Claims(ctx)
 	if err != nil || who.Subject() == "" {
 		return false
 	}
@@ -29,20 +31,40 @@ func (b *Backend) takeRole(ctx context.Context, space string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = b.api.Send(ctx, ccapi.Request{
+	_, err = api.Send(ctx, ccapi.Request{
 		Method: http.MethodPost, Path: "/v3/roles", Route: "/v3/roles", Body: body,
 		What: "take the role of a developer in space " + strconv.Quote(space),
 	})
 	return err == nil
 }
 
-// roleIsMissing tries to cure a refusal for want of a role on something of the instance, and reports whether it did. It
-// takes two calls: which space it is, and the role.
-func (b *Backend) roleIsMissing(ctx context.Context, err error, instanceGUID string) bool {
-	if !ccapi.IsCode(err, ccapi.CodeNotAuthorized) {
-		return false
+// roleRow is a role of somebody.
+type roleRow struct {
+	ccapi.Identity
+	Type string `json:"type"`
+}
+
+// seesEverySpace reports whether the login is an administrator, by its token, or a manager of the org.
+func seesEverySpace(ctx context.Context, api *ccapi.Client, org string) (bool, error) {
+	who, err := api.Claims(ctx)
+	if err != nil {
+		return false, err
 	}
-	row, _, err := b.instance(ctx, instanceGUID)
-	space := spaceOf(row)
-	return err == nil && space != "" && b.takeRole(ctx, space)
+	for _, scope := range []string{"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor"} {
+		if slices.Contains(who.Scope, scope) {
+			return true, nil
+		}
+	}
+	if who.Subject() == "" {
+		return false, nil
+	}
+	manager := false
+	r := ccapi.Request{Path: "/v3/roles", What: "find the roles of the login", Query: url.Values{
+		"types": {"organization_manager"}, "organization_guids": {org}, "user_guids": {ccapi.Filter(who.Subject())},
+	}}
+	roles, err := ccapi.List[roleRow](ctx, api, r)
+	for _, role := range roles {
+		manager = manager || role.Type == "organization_manager"
+	}
+	return manager, err
 }

@@ -40,18 +40,24 @@ type facts struct {
 	last     *lastOperation
 }
 
-func (b *Backend) row(f facts, header http.Header) broker.Row {
-	row := broker.Row{GUID: f.guid, Last: b.lastOf(f.last), Age: ageOf(f.last, header)}
+// rowReader turns what the API shows of an instance or a key into a row.
+type rowReader struct {
+	api    *ccapi.Client
+	client string
+}
+
+func (r rowReader) row(f facts, header http.Header) broker.Row {
+	row := broker.Row{GUID: f.guid, Last: r.lastOf(f.last), Age: ageOf(f.last, header)}
 	operation := annotation(f.metadata, markOperation)
 	seq, ok := readSeq(annotation(f.metadata, markSeq))
-	if operation != "" && ok && b.oursByLabel(f.metadata) {
+	if operation != "" && ok && r.isOurs(f.metadata) {
 		row.Marked, row.Operation, row.Seq = true, operation, seq
 	}
 	row.Update = annotation(f.metadata, markUpdate)
 	return row
 }
 
-func (b *Backend) lastOf(last *lastOperation) lifecycle.LastOperation {
+func (r rowReader) lastOf(last *lastOperation) lifecycle.LastOperation {
 	if last == nil || last.State == nil {
 		return lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}
 	}
@@ -62,7 +68,7 @@ func (b *Backend) lastOf(last *lastOperation) lifecycle.LastOperation {
 	if l.State == "" {
 		l.State = lifecycle.LastInitial
 	}
-	l.Description = b.api.ForUsers(withoutClass(last.Description.Value))
+	l.Description = r.api.ForUsers(withoutClass(last.Description.Value))
 	return l
 }
 
@@ -95,11 +101,11 @@ func annotation(m *resource.Metadata, key string) string {
 	return *m.Annotations[key]
 }
 
-// oursByLabel reports whether the label does not speak against it: where two clients share an org, the marks of one
-// mean nothing to the other.
-func (b *Backend) oursByLabel(m *resource.Metadata) bool {
+// isOurs reports whether the label does not speak against it: where two clients share an org, the marks of one mean
+// nothing to the other.
+func (r rowReader) isOurs(m *resource.Metadata) bool {
 	label := m.Labels[labelClient]
-	return label == nil || *label == clientLabel(b.config.Client)
+	return label == nil || *label == clientLabel(r.client)
 }
 
 // clientLabel is the name as a label can hold it: its value begins and ends with a letter or digit, a client's name
@@ -107,11 +113,11 @@ func (b *Backend) oursByLabel(m *resource.Metadata) bool {
 func clientLabel(client string) string { return strings.Trim(client, "-") }
 
 // createMetadata are the marks of something new with this OSB id.
-func (b *Backend) createMetadata(id string, m broker.Marks) *resource.Metadata {
+func (r rowReader) createMetadata(id string, m broker.Marks) *resource.Metadata {
 	metadata := resource.NewMetadata().
 		WithAnnotation("", markOperation, m.Operation).
 		WithAnnotation("", markSeq, strconv.FormatInt(m.Seq, 10))
-	if label := clientLabel(cmp.Or(m.Client, b.config.Client)); label != "" {
+	if label := clientLabel(cmp.Or(m.Client, r.client)); label != "" {
 		metadata.SetLabel("", labelClient, label)
 	}
 	markWithID(metadata, id)
@@ -151,7 +157,7 @@ func markWithID(m *resource.Metadata, id string) {
 func idOf(name string, m *resource.Metadata) (id string, byName, ok bool) {
 	if m != nil && m.Annotations[markID] != nil {
 		noted, err := url.QueryUnescape(*m.Annotations[markID])
-		if err == nil && (noted != "" || name == Name("")) {
+		if err == nil && (noted != "" || name == nameOf("")) {
 			return noted, false, true
 		}
 	}

@@ -45,7 +45,7 @@ func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
 	})
 	g.token = token
 	b := g.backend(t, nil)
-	if _, err := b.space(t.Context(), "postgres"); err != nil {
+	if _, err := b.places.space(t.Context(), "postgres"); err != nil {
 		t.Fatal(err)
 	}
 	before := g.Config.Handler
@@ -119,7 +119,7 @@ func TestEmptyLookCosts(t *testing.T) {
 	t.Parallel()
 	const instances, keys, spaces = "GET /v3/service_instances", "GET /v3/service_credential_bindings", "GET /v3/spaces"
 	s, b := blindable(t, blindness{})
-	b.tongue.learn(classic)
+	b.instances.flavors.learn(cloudController)
 	ctx := broker.WithOffering(t.Context(), "postgres")
 	for _, test := range []struct {
 		name string
@@ -149,8 +149,8 @@ func TestDeletedSpaceIsForgotten(t *testing.T) {
 	if _, err := b.FindInstances(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	if known := b.places.known(); len(known) != 0 || b.places.space("postgres") != "" {
-		t.Errorf("spaces %v are still known, postgres as %q", known, b.places.space("postgres"))
+	if known := b.places.memory.known(); len(known) != 0 || b.places.memory.space("postgres") != "" {
+		t.Errorf("spaces %v are still known, postgres as %q", known, b.places.memory.space("postgres"))
 	}
 }
 
@@ -243,7 +243,7 @@ func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
 func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
 	t.Parallel()
 	s, b := cold{spacesOf("postgres"), emptyList, `{"client_id":"ferry"}`}.meets(t)
-	b.config.Now = stopped
+	b.instances.visibility.now = stopped
 	ctx := broker.WithOffering(t.Context(), "postgres")
 	if look, err := b.FindInstances(ctx, "one"); err != nil || len(look.Rows) != 0 {
 		t.Fatalf("%+v, %v; want nothing there", look, err)

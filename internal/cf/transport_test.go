@@ -27,7 +27,7 @@ func TestNothingIsRepeated(t *testing.T) {
 	s := newStub(t, hangUp)
 	for request := range everyCall(t.Context(), nil) {
 		b := s.backend(t, nil)
-		if _, err := b.space(t.Context(), "postgres"); err != nil { // warms the connection
+		if _, err := b.places.space(t.Context(), "postgres"); err != nil { // warms the connection
 			t.Fatal(err)
 		}
 		answer, err := everyCall(t.Context(), b)[request]()

@@ -9,89 +9,102 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// seen returns the look unless it found nothing of ours because the login lost sight of it: Cloud Foundry shows what a
-// login may not read as if it were not there. What counts as ours has our marks or one of the GUIDs that were asked
-// for. A look without such a row costs the calls of confirm; any other costs nothing.
-func (b *Backend) seen(ctx context.Context, look broker.Look, guids []string) (broker.Look, error) {
+// visibility tells what is not there from what the login may not see: Cloud Foundry shows both as if it were not there.
+type visibility struct {
+	api    *ccapi.Client
+	places *places
+	now    func() time.Time
+	spaces shared[map[string]string] // the names of those that can be seen, by GUID
+}
+
+// begin begins a look-up: its time is that before its first call.
+func (v *visibility) begin(ctx context.Context) (broker.Look, error) {
+	place, err := v.places.Place(ctx)
+	return broker.Look{Began: v.now(), Place: place}, err
+}
+
+// confirmed returns the look unless it found nothing of ours because the login may not see it any more. What counts as
+// ours has our marks or one of the GUIDs that were asked for. A look without such a row costs the calls of
+// confirmAbsence; any other costs nothing.
+func (v *visibility) confirmed(ctx context.Context, look broker.Look, guids []string) (broker.Look, error) {
 	ours := func(r broker.Row) bool { return r.Marked || slices.Contains(guids, r.GUID) }
 	if slices.ContainsFunc(look.Rows, ours) {
 		return look, nil
 	}
-	if err := b.confirm(ctx, broker.OfferingOf(ctx)); err != nil {
+	if err := v.confirmAbsence(ctx, broker.OfferingOf(ctx)); err != nil {
 		return broker.Look{}, err
 	}
 	return look, nil
 }
 
-// confirm fails when the login may not see the space of the offering, by calls that all begin after confirm was called;
-// nothing is taken from memory but which spaces there should be. Which space that is, a process that has just started
-// knows from its name.
+// confirmAbsence fails when the login may not see the space of the offering, by calls that all begin after it was
+// called; nothing is taken from memory but which spaces there should be. Which space that is, a process that has just
+// started knows from its name.
 //
-// It takes one call, the list of the spaces in sight, and one or two more when the space is not among them: the org,
-// and whether the login sees every space of it. Without an offering every space that was ever met has to be in sight,
+// It takes one call, the list of the spaces that can be seen, and one or two more when the space is not among them: the
+// org, and whether the login sees every space of it. Without an offering every space that was ever met has to be there,
 // and where none was, the login has to see all.
-func (b *Backend) confirm(ctx context.Context, offering string) error {
-	org, err := b.org(ctx)
+func (v *visibility) confirmAbsence(ctx context.Context, offering string) error {
+	org, err := v.places.org(ctx)
 	if err != nil {
 		return err
 	}
-	if offering == "" && len(b.places.known()) == 0 {
-		return b.spacesMissing(ctx, org, "", nil)
+	if offering == "" && len(v.places.memory.known()) == 0 {
+		return v.spaceMissing(ctx, org, "", nil)
 	}
 	// Many looks that end at once share one list, which begins after all of them ended.
-	inSight, err := b.spaces.get(ctx, func(ctx context.Context) (map[string]string, error) {
-		return b.spacesInSight(ctx, org)
-	})
+	visible, err := v.spaces.get(ctx, func(ctx context.Context) (map[string]string, error) { return v.visibleSpaces(ctx, org) })
 	if err != nil {
 		return err
 	}
 	if offering != "" {
-		if name := Name(offering); !b.places.isIn(name, inSight) {
-			return b.spacesMissing(ctx, org, name, inSight)
+		if name := nameOf(offering); !v.places.memory.isIn(name, visible) {
+			return v.spaceMissing(ctx, org, name, visible)
 		}
 		return nil
 	}
-	for _, guid := range slices.Sorted(maps.Keys(b.places.known())) {
-		if _, ok := inSight[guid]; !ok {
-			return b.spacesMissing(ctx, org, guid, inSight)
+	for _, guid := range slices.Sorted(maps.Keys(v.places.memory.known())) {
+		if _, ok := visible[guid]; !ok {
+			return v.spaceMissing(ctx, org, guid, visible)
 		}
 	}
 	return nil
 }
 
-// spacesInSight returns the names of the spaces of the org that the login may read, by GUID.
-func (b *Backend) spacesInSight(ctx context.Context, org string) (map[string]string, error) {
+// visibleSpaces returns the names of the spaces of the org that the login may read, by GUID.
+func (v *visibility) visibleSpaces(ctx context.Context, org string) (map[string]string, error) {
 	names := map[string]string{}
 	r := ccapi.Request{
-		Path: "/v3/spaces", What: "see the spaces of org " + strconv.Quote(b.config.Org),
+		Path: "/v3/spaces", What: "see the spaces of org " + strconv.Quote(v.places.name),
 		Query: url.Values{"organization_guids": {org}, "per_page": {"1000"}},
 	}
-	spaces, err := ccapi.List[spaceRow](ctx, b.api, r)
+	spaces, err := ccapi.List[spaceRow](ctx, v.api, r)
 	for _, s := range spaces {
 		names[s.GUID] = s.Name
 	}
 	return names, err
 }
 
-// spacesMissing tells a space that does not exist from one that the login may not see: who sees every space of the org
+// spaceMissing tells a space that does not exist from one that the login may not see: who sees every space of the org
 // misses only the former.
-func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight map[string]string) error {
-	if err := b.seesOrg(ctx, org); err != nil {
+func (v *visibility) spaceMissing(ctx context.Context, org, space string, visible map[string]string) error {
+	if err := v.seesOrg(ctx, org); err != nil {
 		return err
 	}
-	all, err := b.seesEverySpace(ctx, org)
+	all, err := seesEverySpace(ctx, v.api, org)
 	if err != nil {
 		return err
 	}
 	switch {
 	case !all && space == "":
 		return &ccapi.Error{
-			Call: "see the spaces of org " + strconv.Quote(b.config.Org), Title: "some may be out of sight", Advice: ccapi.AdviceRole,
+			Call: "see the spaces of org " + strconv.Quote(v.places.name), Title: "some may be out of sight", Advice: ccapi.AdviceRole,
 		}
 	case !all:
 		return &ccapi.Error{
@@ -99,57 +112,26 @@ func (b *Backend) spacesMissing(ctx context.Context, org, space string, inSight 
 			Detail: "or it does not exist", Advice: ccapi.AdviceRole,
 		}
 	}
-	b.places.keepOnly(inSight)
+	v.places.memory.keepOnly(visible)
 	return nil
 }
 
 // seesOrg fails when the org cannot be read any more.
-func (b *Backend) seesOrg(ctx context.Context, org string) error {
+func (v *visibility) seesOrg(ctx context.Context, org string) error {
 	r := ccapi.Request{
 		Method: http.MethodGet, Path: "/v3/organizations/" + url.PathEscape(org), Route: "/v3/organizations/:guid",
-		What: "see org " + strconv.Quote(b.config.Org),
+		What: "see org " + strconv.Quote(v.places.name),
 	}
 	var o ccapi.Identity
-	_, err := b.api.Get(ctx, r, &o)
+	_, err := v.api.Get(ctx, r, &o)
 	if err == nil && o.GUID == org {
 		return nil
 	}
 	if err != nil && !ccapi.IsAbsent(err) {
 		return err
 	}
-	b.places.forgetAll()
+	v.places.memory.forgetAll()
 	return &ccapi.Error{Call: r.What, Title: "the org is out of sight", Advice: ccapi.AdviceOrg}
-}
-
-// roleRow is a role of somebody.
-type roleRow struct {
-	ccapi.Identity
-	Type string `json:"type"`
-}
-
-// seesEverySpace reports whether the login is an administrator, by its token, or a manager of the org.
-func (b *Backend) seesEverySpace(ctx context.Context, org string) (bool, error) {
-	who, err := b.api.Claims(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, scope := range []string{"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor"} {
-		if slices.Contains(who.Scope, scope) {
-			return true, nil
-		}
-	}
-	if who.Subject() == "" {
-		return false, nil
-	}
-	manager := false
-	r := ccapi.Request{Path: "/v3/roles", What: "find the roles of the login", Query: url.Values{
-		"types": {"organization_manager"}, "organization_guids": {org}, "user_guids": {ccapi.Filter(who.Subject())},
-	}}
-	roles, err := ccapi.List[roleRow](ctx, b.api, r)
-	for _, role := range roles {
-		manager = manager || role.Type == "organization_manager"
-	}
-	return manager, err
 }
 
 // sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its databases ignore their case. Names
