@@ -28,7 +28,8 @@ type Config struct {
 	Client string
 	// API is the address of the Cloud Controller, Org the name of an existing org.
 	API, Org string
-	// FormerAPIs are addresses that the same Cloud Foundry had before: what was recorded under them is at home here.
+	// FormerAPIs are addresses that the same Cloud Foundry had before: what was recorded under one of them is in this
+	// Cloud Foundry.
 	FormerAPIs []string
 	// ClientID and ClientSecret log in as a UAA client. With Username and Password set, that user logs in, through the
 	// UAA client ClientID or, if that is empty, cf.

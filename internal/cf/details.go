@@ -98,7 +98,8 @@ func kindOf(text json.RawMessage) string {
 	}
 }
 
-// isGone returns broker.ErrNotFound when neither the key is there nor the login blind, and another error else.
+// isGone returns broker.ErrNotFound when neither the key is there nor anything hidden from the login, and another error
+// otherwise.
 func (s *keys) isGone(ctx context.Context, guid string) error {
 	_, _, err := s.get(ctx, guid)
 	switch {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,51 +18,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/ccapi"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
-
-// jobRow is a job as the API shows it. The state alone decides.
-type jobRow struct {
-	ccapi.Identity
-	State     string                                 `json:"state"`
-	Operation ccapi.Optional[string]                 `json:"operation"`
-	Errors    ccapi.Optional[[]ccapi.Reason]         `json:"errors"`
-	Warnings  ccapi.Optional[[]resource.JobWarning]  `json:"warnings"`
-	Links     ccapi.Optional[map[string]*ccapi.Link] `json:"links"`
-}
-
-// worksOn returns the GUID of the instance or key that the job is about, "" where it is not told: a Cloud Controller
-// links it while it exists, Korifi has it in the job's name.
-func (row jobRow) worksOn(job string) string {
-	if guid := guidInJob(job); guid != "" {
-		return guid
-	}
-	for _, l := range row.Links.Value {
-		if l == nil {
-			continue
-		}
-		address, err := url.Parse(l.Href)
-		if err != nil {
-			continue
-		}
-		for _, route := range []string{instancesRoute + "/", keysRoute + "/"} {
-			if _, guid, found := strings.Cut(address.Path, route); found && isGUID(guid) {
-				return guid
-			}
-		}
-	}
-	return ""
-}
-
-// guidInJob returns the GUID in the name of one of Korifi's jobs, or "".
-func guidInJob(job string) string {
-	kind, guid, _ := strings.Cut(job, "~")
-	if !strings.HasPrefix(kind, "managed_service_") || !isGUID(guid) {
-		return ""
-	}
-	return guid
-}
-
-// isGUID reports whether the last part of an address or of a job's name can be a GUID.
-func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
 
 // jobs reads jobs.
 type jobs struct {
@@ -116,6 +72,51 @@ func (j *jobs) failed(job jobRow) broker.JobStatus {
 	return status
 }
 
+// jobRow is a job as the API shows it. The state alone decides.
+type jobRow struct {
+	ccapi.Identity
+	State     string                                 `json:"state"`
+	Operation ccapi.Optional[string]                 `json:"operation"`
+	Errors    ccapi.Optional[[]ccapi.Reason]         `json:"errors"`
+	Warnings  ccapi.Optional[[]resource.JobWarning]  `json:"warnings"`
+	Links     ccapi.Optional[map[string]*ccapi.Link] `json:"links"`
+}
+
+// worksOn returns the GUID of the instance or key that the job is about, "" where it is not told: a Cloud Controller
+// links it while it exists, Korifi has it in the job's name.
+func (row jobRow) worksOn(job string) string {
+	if guid := guidInJob(job); guid != "" {
+		return guid
+	}
+	for _, l := range row.Links.Value {
+		if l == nil {
+			continue
+		}
+		address, err := url.Parse(l.Href)
+		if err != nil {
+			continue
+		}
+		for _, route := range []string{instancesRoute + "/", keysRoute + "/"} {
+			if _, guid, found := strings.Cut(address.Path, route); found && isGUID(guid) {
+				return guid
+			}
+		}
+	}
+	return ""
+}
+
+// guidInJob returns the GUID in the name of one of Korifi's jobs, or "".
+func guidInJob(job string) string {
+	kind, guid, _ := strings.Cut(job, "~")
+	if !strings.HasPrefix(kind, "managed_service_") || !isGUID(guid) {
+		return ""
+	}
+	return guid
+}
+
+// isGUID reports whether the last part of an address or of a job's name can be a GUID.
+func isGUID(text string) bool { return text != "" && !strings.ContainsAny(text, "/~") }
+
 // failure is one error of a job (docs/cf-contract.md 2.5).
 type failure struct {
 	text              string
@@ -140,29 +141,25 @@ var (
 )
 
 // brokersSentences begin what a backing broker answered to a request.
-func brokersSentences() []string {
-	return []string{"Service broker error: ", "The service broker rejected the request", requiresApp}
-}
+var brokersSentences = []string{"Service broker error: ", "The service broker rejected the request", requiresApp}
 
 // ownSentences begin what Cloud Foundry says of conflicts, of brokers that did not answer, and of its own troubles.
-func ownSentences() []string {
-	return []string{
-		"An operation for a service binding of service instance ",
-		"An operation for service instance ",
-		"delete in progress",
-		unbindWrapper,
-		"The service broker could not be reached",
-		"The request to the service broker timed out",
-		"The service broker returned an invalid response",
-		"The service broker could not perform this operation in parallel",
-		"The service broker reported an error during deprovisioning",
-		"Authentication with the service broker failed",
-		"Resource conflict",
-		"Service Broker failed to ",
-		"The service instance could not be found",
-		"The binding could not be found",
-		"Operation was stuck",
-	}
+var ownSentences = []string{
+	"An operation for a service binding of service instance ",
+	"An operation for service instance ",
+	"delete in progress",
+	unbindWrapper,
+	"The service broker could not be reached",
+	"The request to the service broker timed out",
+	"The service broker returned an invalid response",
+	"The service broker could not perform this operation in parallel",
+	"The service broker reported an error during deprovisioning",
+	"Authentication with the service broker failed",
+	"Resource conflict",
+	"Service Broker failed to ",
+	"The service instance could not be found",
+	"The binding could not be found",
+	"Operation was stuck",
 }
 
 // readFailure takes an error of a job apart. What a backing broker says when an asynchronous operation fails follows
@@ -193,7 +190,7 @@ func readFailure(e ccapi.Reason) failure {
 // looked for; without one, text is returned.
 func behindName(text string) string {
 	first := len(text)
-	for _, sentence := range append(brokersSentences(), ownSentences()...) {
+	for _, sentence := range slices.Concat(brokersSentences, ownSentences) {
 		if i := strings.Index(text, ": "+sentence); i >= 0 && i < first {
 			first = i
 		}
@@ -205,7 +202,7 @@ func behindName(text string) string {
 }
 
 func cloudFoundrysOwn(text string) bool {
-	for _, sentence := range ownSentences() {
+	for _, sentence := range ownSentences {
 		if strings.HasPrefix(text, sentence) {
 			return true
 		}

@@ -37,17 +37,17 @@ type orgRow struct {
 
 // places are the client's org, which must exist, and its spaces: one for each offering, made on demand.
 type places struct {
-	api      *ccapi.Client
-	name     string   // of the org
-	home     string   // the API's address, as a Place has it
-	formerly []string // those that it had before, in the same form
-	memory   *placeMemory
+	api     *ccapi.Client
+	name    string   // of the org
+	address string   // of the API, as a Place has it
+	former  []string // addresses that it had before, in the same form
+	memory  *placeMemory
 }
 
 func newPlaces(api *ccapi.Client, c Config) *places {
-	p := &places{api: api, name: c.Org, home: canonicalAPI(c.API), memory: newPlaceMemory()}
+	p := &places{api: api, name: c.Org, address: canonicalAPI(c.API), memory: newPlaceMemory()}
 	for _, former := range c.FormerAPIs {
-		p.formerly = append(p.formerly, canonicalAPI(former))
+		p.former = append(p.former, canonicalAPI(former))
 	}
 	return p
 }
@@ -59,7 +59,7 @@ func (p *places) Place(ctx context.Context) (broker.Place, error) {
 	if err != nil {
 		return broker.Place{}, err
 	}
-	return broker.Place{API: p.home, OrgGUID: org}, nil
+	return broker.Place{API: p.address, OrgGUID: org}, nil
 }
 
 // Same implements broker.Finder. The org is the same when its GUID is, whatever it is called; the Cloud Foundry is when
@@ -67,7 +67,7 @@ func (p *places) Place(ctx context.Context) (broker.Place, error) {
 func (p *places) Same(recorded broker.Place) bool {
 	api := canonicalAPI(recorded.API)
 	return recorded.OrgGUID != "" && recorded.OrgGUID == p.memory.orgGUID() &&
-		(api == p.home || slices.Contains(p.formerly, api))
+		(api == p.address || slices.Contains(p.former, api))
 }
 
 // org returns the GUID of the configured org, which must exist. Where nothing has that very name, its case is ignored,
@@ -112,6 +112,10 @@ func (n *namesake) consider(name, guid, wanted string) {
 }
 
 func (n *namesake) guid() string { return cmp.Or(n.exact, n.folded) }
+
+// sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its databases ignore their case. Names
+// of instances and keys are compared letter for letter, as they are ids of platforms.
+func sameName(a, b string) bool { return strings.EqualFold(a, b) }
 
 // space returns the GUID of the offering's space and makes the space if need be.
 func (p *places) space(ctx context.Context, offering string) (string, error) {

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -133,10 +132,6 @@ func (v *visibility) seesOrg(ctx context.Context, org string) error {
 	v.places.memory.forgetAll()
 	return &ccapi.Error{Call: r.What, Title: "the org is out of sight", Advice: ccapi.AdviceOrg}
 }
-
-// sameName compares names of orgs, spaces and offerings as Cloud Foundry does: its databases ignore their case. Names
-// of instances and keys are compared letter for letter, as they are ids of platforms.
-func sameName(a, b string) bool { return strings.EqualFold(a, b) }
 
 // shared makes one call for many that want its answer at the same time. What a caller gets was always asked for after
 // the caller came: who comes while a call runs shares the next one.
