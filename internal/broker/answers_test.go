@@ -18,8 +18,7 @@ func (busyReader) InstanceParameters(context.Context, string) (json.RawMessage, 
 	return nil, fmt.Errorf("409: %w", broker.ErrBusy)
 }
 
-// TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back
-// is no outage.
+// TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back is no outage.
 func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
@@ -31,8 +30,7 @@ func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	}
 }
 
-// overtakenStore loses the answer of its first write, and lets another actor write
-// over it before anybody looks.
+// overtakenStore loses the answer of its first write, and lets another actor write over it before anybody looks.
 type overtakenStore struct {
 	broker.Store
 	lost bool
@@ -52,8 +50,7 @@ func (s *overtakenStore) Put(ctx context.Context, r broker.Record, revision int6
 	return broker.Record{}, errors.New("the answer was lost")
 }
 
-// TestAClaimWhoseAnswerWasLostIsWon, also when somebody has written over it since
-// (docs/protocol.md 2.3).
+// TestAClaimWhoseAnswerWasLostIsWon, also when somebody has written over it since (docs/protocol.md 2.3).
 func TestAClaimWhoseAnswerWasLostIsWon(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {

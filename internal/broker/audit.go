@@ -11,21 +11,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-const (
-	// auditEvery is how long after a completed audit the next one is due.
-	auditEvery = 24 * time.Hour
-	// auditTime bounds the audit of one client.
-	auditTime = 15 * time.Minute
-	// sideBySide is how many clients are served at once.
-	sideBySide = 8
-)
-
-// The results of an audit that AuditorOptions.Ended is told.
-const (
-	AuditCompleted = "completed"
-	AuditFailed    = "failed"
-)
-
 // AuditorOptions are what an Auditor is made of. Audit, Store, Now and Logger are mandatory.
 type AuditorOptions struct {
 	// Audit is Broker.Audit.
@@ -44,11 +29,26 @@ type AuditorOptions struct {
 	Early time.Duration
 }
 
+// The results of an audit that AuditorOptions.Ended is told.
+const (
+	AuditCompleted = "completed"
+	AuditFailed    = "failed"
+)
+
+const (
+	// auditEvery is how long after a completed audit the next one is due.
+	auditEvery = 24 * time.Hour
+	// auditTime bounds the audit of one client.
+	auditTime = 15 * time.Minute
+	// sideBySide is how many clients are served at once.
+	sideBySide = 8
+)
+
 // Auditor audits clients when that is due: a day after each client's last completed audit, whose time is stored. It may
 // be used concurrently.
 type Auditor struct {
-	AuditorOptions
-	made time.Time
+	options AuditorOptions
+	made    time.Time
 
 	mu sync.Mutex
 	// failed is when a client's audit failed the last time here.
@@ -60,7 +60,7 @@ func NewAuditor(o AuditorOptions) *Auditor {
 	if o.Ended == nil {
 		o.Ended = func(string) {}
 	}
-	return &Auditor{AuditorOptions: o, made: o.Now(), failed: map[string]time.Time{}}
+	return &Auditor{options: o, made: o.Now(), failed: map[string]time.Time{}}
 }
 
 // AuditDue audits those clients whose audit is due, and returns why audits failed, or when they were due could not be
@@ -70,13 +70,13 @@ func (a *Auditor) AuditDue(ctx context.Context, clients []string) error {
 		if !a.mayBeDue(client) {
 			return nil
 		}
-		last, err := a.Store.LastAudit(ctx, client)
+		last, err := a.options.Store.LastAudit(ctx, client)
 		if err != nil {
 			return a.end(ctx, client, Audited{}, err)
 		}
-		now := a.Now()
+		now := a.options.Now()
 		// A last audit that is yet to come is the word of a clock that was wrong.
-		if !last.After(now) && now.Before(last.Add(auditEvery-a.Early)) {
+		if !last.After(now) && now.Before(last.Add(auditEvery-a.options.Early)) {
 			return nil
 		}
 		return a.audit(ctx, client)
@@ -92,9 +92,9 @@ func (a *Auditor) AuditNow(ctx context.Context, clients []string) error {
 func (a *Auditor) mayBeDue(client string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	now := a.Now()
+	now := a.options.Now()
 	failed, ok := a.failed[client]
-	return !now.Before(a.made.Add(a.After)) && (!ok || !now.Before(failed.Add(a.Retry)))
+	return !now.Before(a.made.Add(a.options.After)) && (!ok || !now.Before(failed.Add(a.options.Retry)))
 }
 
 func (a *Auditor) audit(ctx context.Context, client string) error {
@@ -102,10 +102,10 @@ func (a *Auditor) audit(ctx context.Context, client string) error {
 	defer cancel()
 	var audited Audited
 	err := panicAsError(func() (err error) {
-		if audited, err = a.Audit(limited, client); err != nil {
+		if audited, err = a.options.Audit(limited, client); err != nil {
 			return err
 		}
-		return a.Store.PutLastAudit(ctx, client, a.Now())
+		return a.options.Store.PutLastAudit(ctx, client, a.options.Now())
 	})
 	return a.end(ctx, client, audited, err)
 }
@@ -121,9 +121,9 @@ func (a *Auditor) end(ctx context.Context, client string, audited Audited, err e
 		level, text, result = slog.LevelWarn, "audit failed", AuditFailed
 	}
 	a.note(client, err != nil)
-	a.Logger.LogAttrs(ctx, level, text, slog.String("client", client), slog.Int("seen", audited.Seen),
+	a.options.Logger.LogAttrs(ctx, level, text, slog.String("client", client), slog.Int("seen", audited.Seen),
 		slog.Int("removed", audited.Removed), slog.Int("unknown", audited.Unknown), errorAttr(err), stackAttr(err))
-	a.Ended(result)
+	a.options.Ended(result)
 	if err != nil {
 		return fmt.Errorf("audit of client %s: %w", client, err)
 	}
@@ -134,7 +134,7 @@ func (a *Auditor) note(client string, failed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if delete(a.failed, client); failed {
-		a.failed[client] = a.Now()
+		a.failed[client] = a.options.Now()
 	}
 }
 

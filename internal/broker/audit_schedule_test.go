@@ -16,8 +16,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// diary is a process that looks each minute whether an audit is due, on a clock of its
-// own, and notes when there was one.
+// diary is a process that looks each minute whether an audit is due, on a clock of its own, and notes when there was
+// one.
 type diary struct {
 	store   broker.AuditStore
 	began   time.Time
@@ -37,8 +37,8 @@ func newDiary() *diary {
 }
 
 // start is a start of the process.
-func (d *diary) start(after, retry, early time.Duration) {
-	d.auditor = broker.NewAuditor(broker.AuditorOptions{
+func (d *diary) start(after, retry, early time.Duration, change ...func(*broker.AuditorOptions)) {
+	o := broker.AuditorOptions{
 		Audit: func(_ context.Context, client string) (broker.Audited, error) {
 			d.audits = append(d.audits, fmt.Sprint(client, " ", d.now.Sub(d.began)))
 			if d.away {
@@ -49,7 +49,11 @@ func (d *diary) start(after, retry, early time.Duration) {
 		Store: d.store, Now: func() time.Time { return d.now }, Logger: slog.New(slog.NewTextHandler(&d.log, nil)),
 		Ended: func(result string) { d.results[result]++ },
 		After: after, Retry: retry, Early: early,
-	})
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	d.auditor = broker.NewAuditor(o)
 }
 
 // serve is a start as `ferry serve` makes one.
@@ -63,8 +67,8 @@ func (d *diary) pass(ctx context.Context, t, every time.Duration) {
 	}
 }
 
-// TestAuditsAreDue ten minutes after a start, then a day after the last completed one,
-// however often the process starts; one that failed is tried again each hour.
+// TestAuditsAreDue ten minutes after a start, then a day after the last completed one, however often the process
+// starts; one that failed is tried again each hour.
 func TestAuditsAreDue(t *testing.T) {
 	t.Parallel()
 	const day, minute = 24 * time.Hour, time.Minute
@@ -127,8 +131,8 @@ func TestAuditsAreDue(t *testing.T) {
 	}
 }
 
-// TestAnAuditIsSaid with a line and a result, whatever became of it, and at any time when
-// it is asked for; the end of the process is no failure of it.
+// TestAnAuditIsSaid with a line and a result, whatever became of it, and at any time when it is asked for; the end of
+// the process is no failure of it.
 func TestAnAuditIsSaid(t *testing.T) {
 	t.Parallel()
 	d := newDiary()
@@ -163,26 +167,27 @@ func TestAnAuditIsSaid(t *testing.T) {
 	}
 }
 
-// TestClientsAreAuditedSideBySide: one whose Cloud Foundry hangs, or whose audit ends in
-// a panic, keeps no other from its own.
+// TestClientsAreAuditedSideBySide: one whose Cloud Foundry hangs, or whose audit ends in a panic, keeps no other from
+// its own.
 func TestClientsAreAuditedSideBySide(t *testing.T) {
 	t.Parallel()
 	ended := make(chan string, 2)
 	hanging, release := context.WithCancel(t.Context())
 	d := newDiary()
-	d.start(0, 0, 0)
-	d.auditor.Ended = func(string) {}
-	d.auditor.Audit = func(_ context.Context, client string) (broker.Audited, error) {
-		switch client {
-		case "hangs":
-			<-hanging.Done()
-		case "panics":
-			panic("s3cr3t")
-		default:
-			ended <- client
+	d.start(0, 0, 0, func(o *broker.AuditorOptions) {
+		o.Ended = nil
+		o.Audit = func(_ context.Context, client string) (broker.Audited, error) {
+			switch client {
+			case "hangs":
+				<-hanging.Done()
+			case "panics":
+				panic("s3cr3t")
+			default:
+				ended <- client
+			}
+			return broker.Audited{}, nil
 		}
-		return broker.Audited{}, nil
-	}
+	})
 	done := make(chan error, 1)
 	go func() { done <- d.auditor.AuditDue(t.Context(), []string{"hangs", "panics", "a", "b"}) }()
 	for range 2 {

@@ -9,8 +9,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// TestAudit: what came into being later than any call is believed to take
-// (docs/protocol.md section 9).
+// TestAudit: what came into being later than any call is believed to take (docs/protocol.md section 9).
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

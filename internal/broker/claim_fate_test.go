@@ -9,8 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// TestClaimsOfUnknownFate [2.1, 2.3, 2.5]: a request whose claim got no answer claims
-// nothing more than that, and a bind among them is never answered with a 4xx.
+// TestClaimsOfUnknownFate [2.1, 2.3, 2.5]: a request whose claim got no answer claims nothing more than that, and a
+// bind among them is never answered with a 4xx.
 func TestClaimsOfUnknownFate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -33,8 +33,7 @@ func TestClaimsOfUnknownFate(t *testing.T) {
 	}
 }
 
-// heldClaimWithoutAnswer: the platform has to clean up, so it must not be told that
-// nothing has begun.
+// heldClaimWithoutAnswer: the platform has to clean up, so it must not be told that nothing has begun.
 func heldClaimWithoutAnswer(r *rig) {
 	created := r.accepted(r.put())
 	held := r.Reach(r.heldBind(), "Sleep")
@@ -50,8 +49,7 @@ func heldClaimWithoutAnswer(r *rig) {
 	r.left(1)
 }
 
-// lostAndHeld: the claim meets progress of no weight, and is decided anew while the
-// instance is being updated.
+// lostAndHeld: the claim meets progress of no weight, and is decided anew while the instance is being updated.
 func lostAndHeld(r *rig) {
 	r.ready()
 	r.failed(r.accepted(r.bind()))
@@ -124,8 +122,8 @@ func lostAndNothingStored(r *rig) {
 	r.unchanged(before)
 }
 
-// unboundBeforeTheClaim: nothing was begun, and a 500 would make the platform send one
-// more DELETE, which meets whatever was made since.
+// unboundBeforeTheClaim: nothing was begun, and a 500 would make the platform send one more DELETE, which meets
+// whatever was made since.
 func unboundBeforeTheClaim(r *rig) {
 	r.ready()
 	late := r.Reach(r.bind(), "Put")
@@ -135,8 +133,8 @@ func unboundBeforeTheClaim(r *rig) {
 	r.unchanged(before)
 }
 
-// TestOrderOfReadsOfABind [7]: its own record, then the instance's, then the claim. The
-// other way round, a bind that was decided on an old instance is claimed on a new record.
+// TestOrderOfReadsOfABind [7]: its own record, then the instance's, then the claim. The other way round, a bind that
+// was decided on an old instance is claimed on a new record.
 func TestOrderOfReadsOfABind(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -164,8 +162,8 @@ func TestOrderOfReadsOfABind(t *testing.T) {
 	}
 }
 
-// TestAClaimLostToProgressReadsTheInstanceAgain [7]: a late answer is noted on a failed
-// binding while a new bind of it is on its way.
+// TestAClaimLostToProgressReadsTheInstanceAgain [7]: a late answer is noted on a failed binding while a new bind of it
+// is on its way.
 func TestAClaimLostToProgressReadsTheInstanceAgain(t *testing.T) {
 	t.Parallel()
 	calls := &tally{}

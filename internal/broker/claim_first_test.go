@@ -12,9 +12,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// TestClaimFirst: a create or bind of an id that is probably new begins with the claim
-// itself, on condition that no record exists; refused, the record returned is the
-// first read (docs/protocol.md 2.1).
+// TestClaimFirst: a create or bind of an id that is probably new begins with the claim itself, on condition that no
+// record exists; refused, the record returned is the first read (docs/protocol.md 2.1).
 func TestClaimFirst(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*rig, *tally){
@@ -137,8 +136,8 @@ func overTombstone(r *rig, c *tally) {
 	r.asked(c, "put:instance put:instance")
 }
 
-// refusedSawFirst: the PUT's first claim meets a tombstone. Before its second, its
-// platform gives up and is told "gone" once more, so it must not claim any more.
+// refusedSawFirst: the PUT's first claim meets a tombstone. Before its second, its platform gives up and is told "gone"
+// once more, so it must not claim any more.
 func refusedSawFirst(r *rig, _ *tally) {
 	r.ready()
 	r.drive(r.accepted(r.remove()))
@@ -232,8 +231,7 @@ func (c away) PlanOf(context.Context, string, string) (broker.Plan, error) {
 	return broker.Plan{}, broker.ErrNoCatalog
 }
 
-// rotationReads: a successor takes its predecessor's parameters from Cloud Foundry, which
-// a duplicate does not need.
+// rotationReads: a successor takes its predecessor's parameters from Cloud Foundry, which a duplicate does not need.
 func rotationReads(r *rig, c *tally) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))

@@ -17,8 +17,7 @@ var (
 	count  = flag.Int("schedule.count", 600, "how many schedules each exploration plays")
 )
 
-// TestSchedulesOfAnInstance plays creates, updates and deletes of one instance by
-// several platforms at once.
+// TestSchedulesOfAnInstance plays creates, updates and deletes of one instance by several platforms at once.
 func TestSchedulesOfAnInstance(t *testing.T) {
 	t.Parallel()
 	explore(t, 150, func(e *explorer) {
@@ -35,8 +34,7 @@ func TestSchedulesOfAnInstance(t *testing.T) {
 	})
 }
 
-// TestSchedulesOfABinding plays binds, unbinds, deletes and re-creations of their
-// instance.
+// TestSchedulesOfABinding plays binds, unbinds, deletes and re-creations of their instance.
 func TestSchedulesOfABinding(t *testing.T) {
 	t.Parallel()
 	explore(t, 220, func(e *explorer) {

@@ -13,13 +13,12 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// explorer plays one schedule that a seed chooses: requests of several platforms,
-// ticks that overlap, deaths, lost answers, calls that arrive late, jobs that fail.
+// explorer plays one schedule that a seed chooses: requests of several platforms, ticks that overlap, deaths, lost
+// answers, calls that arrive late, jobs that fail.
 type explorer struct {
 	*brokertest.Scheduler
 	rng *rand.Rand
-	// opening are requests of the menu that some schedules begin with, each carried
-	// out to its end.
+	// opening are requests of the menu that some schedules begin with, each carried out to its end.
 	opening []int
 	// menu are the requests that may be made, and budget how many.
 	menu   []func(context.Context) (broker.Result, error)

@@ -23,8 +23,8 @@ func (r *rig) fetchBinding() (broker.BindingBody, error) {
 	return r.Broker.FetchBinding(r.t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
 }
 
-// TestFetchWithoutParameters [FB-09, FI-10, FB-02, FB-06]: the parameters are a part that
-// may be missing, whatever the reason; the credentials are at hand.
+// TestFetchWithoutParameters [FB-09, FI-10, FB-02, FB-06]: the parameters are a part that may be missing, whatever the
+// reason; the credentials are at hand.
 func TestFetchWithoutParameters(t *testing.T) {
 	t.Parallel()
 	for name, cloud := range map[string]mute{
@@ -69,8 +69,8 @@ func (d detailed) KeyDetails(context.Context, string) (broker.KeyDetails, error)
 	return d.details, d.err
 }
 
-// TestBindingsWithoutCredentials [BIND-25, BIND-28, FB-07]: volumes and log drains may
-// have none, and what there is else is handed on.
+// TestBindingsWithoutCredentials [BIND-25, BIND-28, FB-07]: volumes and log drains may have none, and what there is
+// else is handed on.
 func TestBindingsWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for name, credentials := range map[string]string{"absent": "", "null": "null", "an empty object": "{}"} {
@@ -105,8 +105,8 @@ func TestBindingsWithoutCredentials(t *testing.T) {
 	}
 }
 
-// TestCredentialsThatAreNone: what is no JSON object cannot be handed on, and trying again
-// does not help; the answer says so at once.
+// TestCredentialsThatAreNone: what is no JSON object cannot be handed on, and trying again does not help; the answer
+// says so at once.
 func TestCredentialsThatAreNone(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]error{"in the backend's words": told{broker.ErrCredentials}, "without any": broker.ErrCredentials} {
@@ -140,8 +140,8 @@ func (t told) Unwrap() error { return t.error }
 
 func (told) UserText() string { return "They are a list and not a JSON object." }
 
-// TestWhatVanishedIsNotFound [FI-06, FB-05]: instance and binding agree about what is gone
-// in Cloud Foundry. What nobody confirms is not gone.
+// TestWhatVanishedIsNotFound [FI-06, FB-05]: instance and binding agree about what is gone in Cloud Foundry. What
+// nobody confirms is not gone.
 func TestWhatVanishedIsNotFound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -220,8 +220,8 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 	}
 }
 
-// TestTheOtherVerbsOnWhatVanished is the row of docs/osb-choices.md: they answer from the
-// record, and their operations end with the reason.
+// TestTheOtherVerbsOnWhatVanished is the row of docs/osb-choices.md: they answer from the record, and their operations
+// end with the reason.
 func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
 	t.Parallel()
 	vanished := func(t *testing.T) *rig {
@@ -269,8 +269,8 @@ func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
 	})
 }
 
-// TestBindingsOfWhatIsGoneExpire [8]: the records of bindings do not outlive their
-// instance for ever, however they came to be left.
+// TestBindingsOfWhatIsGoneExpire [8]: the records of bindings do not outlive their instance for ever, however they came
+// to be left.
 func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]func(*rig){

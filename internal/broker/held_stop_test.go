@@ -26,9 +26,8 @@ func (h *halting) Stop(_ context.Context, s broker.Start) error {
 	return errors.New("throttled")
 }
 
-// TestAHeldRequestStopsItsWorkflow: the execution of a held request waits for its
-// request's death, and costs less when it is not waited out. Only whoever began it,
-// and saw the operation end, stops it; that it cannot is nobody's trouble.
+// TestAHeldRequestStopsItsWorkflow: the execution of a held request waits for its request's death, and costs less when
+// it is not waited out. Only whoever began it, and saw the operation end, stops it; that it cannot is nobody's trouble.
 func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

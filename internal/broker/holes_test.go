@@ -12,8 +12,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestANewLifeHasNoGUID [FI-07] (docs/protocol.md 1): what a former life was made as is not what is
-// being made now, neither for a GET nor for a bind.
+// TestANewLifeHasNoGUID [FI-07] (docs/protocol.md 1): what a former life was made as is not what is being made now,
+// neither for a GET nor for a bind.
 func TestANewLifeHasNoGUID(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(*rig){
@@ -41,8 +41,8 @@ func TestANewLifeHasNoGUID(t *testing.T) {
 	}
 }
 
-// TestTheNoteOutlivesItsRequest [3.5]: the request's time ends while its call is being
-// answered. An unbind would have to wait the call out if nobody noted the answer.
+// TestTheNoteOutlivesItsRequest [3.5]: the request's time ends while its call is being answered. An unbind would have
+// to wait the call out if nobody noted the answer.
 func TestTheNoteOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
@@ -56,8 +56,8 @@ func TestTheNoteOutlivesItsRequest(t *testing.T) {
 	}
 }
 
-// TestALateNoteRemovesItsOwnCallOnly [3.5]: two ticks of one update send a PATCH each. The
-// first one's answer comes when the second's has been noted.
+// TestALateNoteRemovesItsOwnCallOnly [3.5]: two ticks of one update send a PATCH each. The first one's answer comes
+// when the second's has been noted.
 func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 	t.Parallel()
 	refuse := true
@@ -97,8 +97,8 @@ func (b refusesOnce) UpdateInstance(ctx context.Context, guid string, c broker.I
 	return b.Backend.UpdateInstance(ctx, guid, c)
 }
 
-// TestAHeldBindOfWhatWasDeletedSince [7, CON-53]: it ended well, and is being unbound, or
-// was bound again, before the request looked.
+// TestAHeldBindOfWhatWasDeletedSince [7, CON-53]: it ended well, and is being unbound, or was bound again, before the
+// request looked.
 func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 	t.Parallel()
 	for name, since := range map[string]func(*rig){
@@ -123,8 +123,8 @@ func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 	}
 }
 
-// TestASlowLookIsNoOutage: a look-up has a minute, however short the time is in which a
-// call of unknown fate may still take effect.
+// TestASlowLookIsNoOutage: a look-up has a minute, however short the time is in which a call of unknown fate may still
+// take effect.
 func TestASlowLookIsNoOutage(t *testing.T) {
 	t.Parallel()
 	cloud := &timed{}

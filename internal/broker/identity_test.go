@@ -12,8 +12,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestARenamedRowIsStillOurs: law 7 and docs/protocol.md section 1. Names are what others
-// may change.
+// TestARenamedRowIsStillOurs: law 7 and docs/protocol.md section 1. Names are what others may change.
 func TestARenamedRowIsStillOurs(t *testing.T) {
 	t.Parallel()
 	rename := func(r *rig, name string) {
@@ -92,8 +91,8 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 // restorable is a store that an operator may put an older copy in place of.
 type restorable struct{ broker.Store }
 
-// TestARestoredStoreRemovesNothing: what was made since the copy was taken is somebody's
-// database (docs/protocol.md sections 1 and 9).
+// TestARestoredStoreRemovesNothing: what was made since the copy was taken is somebody's database (docs/protocol.md
+// sections 1 and 9).
 func TestARestoredStoreRemovesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -182,8 +181,8 @@ func (p pointedAway) FindKeys(context.Context, string, string, ...string) (broke
 	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
 }
 
-// TestAClientPointedElsewhereEndsNothing: law 8. An edited configuration makes an org look
-// empty; what waits goes on once it is put right.
+// TestAClientPointedElsewhereEndsNothing: law 8. An edited configuration makes an org look empty; what waits goes on
+// once it is put right.
 func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(*rig) string{
@@ -223,8 +222,8 @@ func (u unseen) CreateInstance(context.Context, broker.InstanceCall) (broker.Ans
 	return broker.Answer{Reply: lifecycle.ReplyTaken}, nil
 }
 
-// TestATakenNameThatIsNotSeen: an instance that is shared into the space, or a name that
-// differs only in its case, costs three POSTs at the usual pace (docs/protocol.md 4).
+// TestATakenNameThatIsNotSeen: an instance that is shared into the space, or a name that differs only in its case,
+// costs three POSTs at the usual pace (docs/protocol.md 4).
 func TestATakenNameThatIsNotSeen(t *testing.T) {
 	t.Parallel()
 	posts := 0
@@ -248,9 +247,8 @@ func TestATakenNameThatIsNotSeen(t *testing.T) {
 	r.failsBecause(op, "taken in Cloud Foundry")
 }
 
-// TestWhatLivesOnIsWhatCloudFoundrySaysItIs: a DELETE cancels an update whose PATCH takes
-// effect all the same, and fails. The instance lives on with the new plan
-// (docs/protocol.md 6).
+// TestWhatLivesOnIsWhatCloudFoundrySaysItIs: a DELETE cancels an update whose PATCH takes effect all the same, and
+// fails. The instance lives on with the new plan (docs/protocol.md 6).
 func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
@@ -271,8 +269,8 @@ func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	}
 }
 
-// TestElsewhereIsSaidAtOnce: who is pointed elsewhere is told so, in the log and in the
-// answer, and no new key is asked for there.
+// TestElsewhereIsSaidAtOnce: who is pointed elsewhere is told so, in the log and in the answer, and no new key is asked
+// for there.
 func TestElsewhereIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})

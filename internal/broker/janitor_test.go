@@ -11,8 +11,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// moody is a Cloud Foundry that does not answer, or asks to be left alone, for as long
-// as the test wants.
+// moody is a Cloud Foundry that does not answer, or asks to be left alone, for as long as the test wants.
 type moody struct {
 	broker.Backend
 	away  bool
@@ -38,8 +37,8 @@ func (m *moody) CreateInstance(ctx context.Context, c broker.InstanceCall) (brok
 	return m.Backend.CreateInstance(ctx, c)
 }
 
-// pass lets every execution that was started make its steps, and the janitor its rounds,
-// for a while. An execution that has ended makes none.
+// pass lets every execution that was started make its steps, and the janitor its rounds, for a while. An execution that
+// has ended makes none.
 func (r *rig) pass(operation string, d time.Duration) {
 	r.t.Helper()
 	next, ended := map[int]time.Time{}, map[int]bool{}
@@ -57,8 +56,8 @@ func (r *rig) pass(operation string, d time.Duration) {
 	}
 }
 
-// TestTheJanitorLeavesTheLivingAlone: an operation whose driver waits, for whatever
-// reason and however long, is not started a second time.
+// TestTheJanitorLeavesTheLivingAlone: an operation whose driver waits, for whatever reason and however long, is not
+// started a second time.
 func TestTheJanitorLeavesTheLivingAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -10,8 +10,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// TestASlowStore: a request whose time is over before anything has begun for it is sent
-// again, and leaves no trace; only one that is held may have begun something.
+// TestASlowStore: a request whose time is over before anything has begun for it is sent again, and leaves no trace;
+// only one that is held may have begun something.
 func TestASlowStore(t *testing.T) {
 	t.Parallel()
 	poll := func(r *rig) *brokertest.Actor {
@@ -51,8 +51,8 @@ func TestASlowStore(t *testing.T) {
 	}
 }
 
-// TestRetryAfterEndsWithTheOperation (Decided 11): until the deadline the time
-// to wait does not lead beyond it, and after it the end is due at any moment.
+// TestRetryAfterEndsWithTheOperation (Decided 11): until the deadline the time to wait does not lead beyond it, and
+// after it the end is due at any moment.
 func TestRetryAfterEndsWithTheOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -9,9 +9,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestMaintenanceOfACatalogThatMovedOn [MI-07, UPD-24, ERR-11]: the catalog has another
-// version by now than the instance. A PATCH that changes something has to name the
-// catalog's; one that changes nothing is no conflict, since it may be a duplicate.
+// TestMaintenanceOfACatalogThatMovedOn [MI-07, UPD-24, ERR-11]: the catalog has another version by now than the
+// instance. A PATCH that changes something has to name the catalog's; one that changes nothing is no conflict, since it
+// may be a duplicate.
 func TestMaintenanceOfACatalogThatMovedOn(t *testing.T) {
 	t.Parallel()
 	const newer = "2.0.0"

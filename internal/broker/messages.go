@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 
@@ -75,24 +74,6 @@ type PollRequest struct {
 	Operation string
 }
 
-// Outcome says what became of a request, in the words of lifecycle, which decides it; only what a held request came to
-// has words of its own. The values stand in logs and metrics.
-type Outcome = lifecycle.Outcome
-
-// The outcomes of requests that were not refused.
-const (
-	// OutcomeAccepted: 202, a new operation.
-	OutcomeAccepted = lifecycle.Accepted
-	// OutcomeRunning: 202, a duplicate of the operation that runs.
-	OutcomeRunning = lifecycle.Running
-	// OutcomeExists: 200, a duplicate of what is done, or a change without effect.
-	OutcomeExists = lifecycle.Exists
-	// OutcomeCreated: 201, a held bind that this request made.
-	OutcomeCreated Outcome = "created"
-	// OutcomeDeleted: 200, a held unbind that is done.
-	OutcomeDeleted Outcome = "deleted"
-)
-
 // Result is the answer to a PUT, PATCH or DELETE that was not refused.
 type Result struct {
 	Outcome Outcome
@@ -110,6 +91,24 @@ type Result struct {
 
 // Duplicate reports whether the request was absorbed: it changed and started nothing.
 func (r Result) Duplicate() bool { return r.Outcome == OutcomeRunning || r.Outcome == OutcomeExists }
+
+// Outcome says what became of a request, in the words of lifecycle, which decides it; only what a held request came to
+// has words of its own. The values stand in logs and metrics.
+type Outcome = lifecycle.Outcome
+
+// The outcomes of requests that were not refused.
+const (
+	// OutcomeAccepted: 202, a new operation.
+	OutcomeAccepted = lifecycle.Accepted
+	// OutcomeRunning: 202, a duplicate of the operation that runs.
+	OutcomeRunning = lifecycle.Running
+	// OutcomeExists: 200, a duplicate of what is done, or a change without effect.
+	OutcomeExists = lifecycle.Exists
+	// OutcomeCreated: 201, a held bind that this request made.
+	OutcomeCreated Outcome = "created"
+	// OutcomeDeleted: 200, a held unbind that is done.
+	OutcomeDeleted Outcome = "deleted"
+)
 
 // BindingBody is what a finished binding hands out. It holds secrets and lives only as long as the answer that carries
 // it.
@@ -142,52 +141,6 @@ type Poll struct {
 	InstanceUsable   *bool
 }
 
-// Plan is what the use cases know of a plan of a client's catalog.
-type Plan struct {
-	ServiceID, PlanID      string
-	OfferingName, PlanName string
-	PlanGUID               string
-	Bindable               bool
-	BindingRotatable       bool
-	PlanUpdateable         bool
-	InstancesRetrievable   bool
-	BindingsRetrievable    bool
-	AllowContextUpdates    bool
-	MaintenanceVersion     string
-	// MaximumPollingDuration is 0 when the plan names none.
-	MaximumPollingDuration time.Duration
-}
-
-// ErrNotRetrievable says that the backing broker does not support reading it back.
-var ErrNotRetrievable = errors.New("the backing broker does not support fetching this")
-
-// ErrBusy says that Cloud Foundry does not read it while an operation runs.
-var ErrBusy = errors.New("an operation is in progress")
-
-// ErrCredentials says that the credentials of a key are no JSON object, which OSB demands and another try does not
-// change. The error that wraps it is a UserTexter.
-var ErrCredentials = errors.New("the credentials are not a JSON object")
-
-// Code classifies a refusal. The HTTP border has one table from codes to statuses.
-type Code string
-
-// The codes of refusals.
-const (
-	CodeBadRequest              Code = "BadRequest"              // 400
-	CodeConflict                Code = "Conflict"                // 409: exists with other attributes
-	CodeNotFound                Code = "NotFound"                // 404
-	CodeGone                    Code = "Gone"                    // 410
-	CodeAsyncRequired           Code = "AsyncRequired"           // 422
-	CodeConcurrency             Code = "ConcurrencyError"        // 422
-	CodeRequiresApp             Code = "RequiresApp"             // 422
-	CodeMaintenanceInfoConflict Code = "MaintenanceInfoConflict" // 422
-	CodeUnprocessable           Code = "Unprocessable"           // 422 with a description
-	CodeBackend                 Code = "Backend"                 // 500: a held bind that the backend refused or failed
-	CodeOutOfTime               Code = "OutOfTime"               // 500: a held request whose budget is spent
-	CodeUnavailable             Code = "Unavailable"             // 503 with Retry-After
-	CodeInternal                Code = "Internal"                // 500: our own fault; Description is not for users
-)
-
 // Error is a refusal. Description is a sentence for the platform's user: what is wrong, where, and what to do. It never
 // holds a secret.
 type Error struct {
@@ -213,6 +166,26 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// Code classifies a refusal. The HTTP border has one table from codes to statuses.
+type Code string
+
+// The codes of refusals.
+const (
+	CodeBadRequest              Code = "BadRequest"              // 400
+	CodeConflict                Code = "Conflict"                // 409: exists with other attributes
+	CodeNotFound                Code = "NotFound"                // 404
+	CodeGone                    Code = "Gone"                    // 410
+	CodeAsyncRequired           Code = "AsyncRequired"           // 422
+	CodeConcurrency             Code = "ConcurrencyError"        // 422
+	CodeRequiresApp             Code = "RequiresApp"             // 422
+	CodeMaintenanceInfoConflict Code = "MaintenanceInfoConflict" // 422
+	CodeUnprocessable           Code = "Unprocessable"           // 422 with a description
+	CodeBackend                 Code = "Backend"                 // 500: a held bind that the backend refused or failed
+	CodeOutOfTime               Code = "OutOfTime"               // 500: a held request whose budget is spent
+	CodeUnavailable             Code = "Unavailable"             // 503 with Retry-After
+	CodeInternal                Code = "Internal"                // 500: our own fault; Description is not for users
+)
 
 // CodeOf returns the code of err: CodeInternal for what is no *Error.
 func CodeOf(err error) Code {

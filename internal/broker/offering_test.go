@@ -32,8 +32,8 @@ func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guid
 	return w.Backend.FindKeys(ctx, instance, name, guids...)
 }
 
-// TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that
-// which space has to be in sight before nothing counts as gone.
+// TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that which space has to
+// be in sight before nothing counts as gone.
 func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
 	looks, silent := 0, []string{}
@@ -49,8 +49,8 @@ func TestLooksNameTheirOffering(t *testing.T) {
 	}
 }
 
-// movedBackend is a Cloud Foundry whose API has another address than before; known says
-// that its configuration names the former one.
+// movedBackend is a Cloud Foundry whose API has another address than before; known says that its configuration names
+// the former one.
 type movedBackend struct {
 	broker.Backend
 	to    *broker.Place
@@ -76,8 +76,8 @@ func (m movedBackend) Same(recorded broker.Place) bool {
 	return m.known && recorded.OrgGUID == m.to.OrgGUID
 }
 
-// TestAnAPIMayMove (docs/protocol.md 3.2): what was made under an address that the configuration calls a
-// former one is at home; elsewhere a delete waits and believes no absence.
+// TestAnAPIMayMove (docs/protocol.md 3.2): what was made under an address that the configuration calls a former one is
+// at home; elsewhere a delete waits and believes no absence.
 func TestAnAPIMayMove(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {

@@ -19,8 +19,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// crowd is a store with operations that are overdue, some of which cannot be read, and
-// a workflow that notes what it is asked to start.
+// crowd is a store with operations that are overdue, some of which cannot be read, and a workflow that notes what it is
+// asked to start.
 type crowd struct {
 	*brokertest.MemoryStore
 	broker *broker.Broker
@@ -46,8 +46,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// add stores operations of a client that came one after the other, the last of them
-// overdue since age.
+// add stores operations of a client that came one after the other, the last of them overdue since age.
 func (c *crowd) add(t *testing.T, client string, n int, age time.Duration) {
 	t.Helper()
 	for i := range n {
@@ -102,8 +101,8 @@ func (c *crowd) restarts(ctx context.Context, t *testing.T, workers int, want br
 	}
 }
 
-// TestWhatCannotBeRestartedKeepsNobody: law 5. The oldest overdue operations come first
-// in every round, and nothing ever moves those that cannot be served.
+// TestWhatCannotBeRestartedKeepsNobody: law 5. The oldest overdue operations come first in every round, and nothing
+// ever moves those that cannot be served.
 func TestWhatCannotBeRestartedKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -155,8 +154,8 @@ func TestWhatCannotBeRestartedKeepsNobody(t *testing.T) {
 	}
 }
 
-// TestAllThatIsOverdueIsRestartedInOneRound, by workers that do not get into each
-// other's way, and no second time while it may still show itself.
+// TestAllThatIsOverdueIsRestartedInOneRound, by workers that do not get into each other's way, and no second time while
+// it may still show itself.
 func TestAllThatIsOverdueIsRestartedInOneRound(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -172,8 +171,7 @@ func TestAllThatIsOverdueIsRestartedInOneRound(t *testing.T) {
 	}
 }
 
-// TestClientsTakeTurnsInARound: the one with a thousand older operations is not served
-// before the one with two.
+// TestClientsTakeTurnsInARound: the one with a thousand older operations is not served before the one with two.
 func TestClientsTakeTurnsInARound(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -199,8 +197,8 @@ func TestClientsTakeTurnsInARound(t *testing.T) {
 	}
 }
 
-// TestALaggingIndexRestartsNothing: what it still lists may have moved on, have ended,
-// be another operation's by now or be gone.
+// TestALaggingIndexRestartsNothing: what it still lists may have moved on, have ended, be another operation's by now or
+// be gone.
 func TestALaggingIndexRestartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(r *broker.Record){
@@ -234,8 +232,7 @@ func TestALaggingIndexRestartsNothing(t *testing.T) {
 	}
 }
 
-// TestResumeReadsPageAfterPage, and past what it cannot read: a process that takes the
-// store over drives what it can.
+// TestResumeReadsPageAfterPage, and past what it cannot read: a process that takes the store over drives what it can.
 func TestResumeReadsPageAfterPage(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t)
@@ -253,8 +250,8 @@ func TestResumeReadsPageAfterPage(t *testing.T) {
 	}
 }
 
-// TestTheLeaseCoversTheCall (docs/protocol.md 3.3): however long the look-up took before it,
-// nobody else takes the operation over while the call has its time.
+// TestTheLeaseCoversTheCall (docs/protocol.md 3.3): however long the look-up took before it, nobody else takes the
+// operation over while the call has its time.
 func TestTheLeaseCoversTheCall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})

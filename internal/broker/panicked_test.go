@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// A panic's value may hold what a request carried (law 9): its type is enough, with
-// the place where it began.
+// A panic's value may hold what a request carried (law 9): its type is enough, with the place where it began.
 func TestAPanicIsToldByItsTypeAlone(t *testing.T) {
 	t.Parallel()
 	const secret = "S3CRET"

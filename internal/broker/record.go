@@ -12,6 +12,27 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
+// Key names a record. IDs are opaque bytes chosen by platforms (any UTF-8 or not, '#' and '/' included) and are
+// compared byte for byte.
+type Key struct {
+	// Client is the configured client's name, [a-z0-9-]{1,40}.
+	Client     string
+	InstanceID string
+	// BindingID is empty for the record of a service instance.
+	BindingID string
+}
+
+// Instance returns the key of the service instance that k belongs to.
+func (k Key) Instance() Key { return Key{Client: k.Client, InstanceID: k.InstanceID} }
+
+// Kind says whether k names an instance or a binding.
+func (k Key) Kind() lifecycle.Kind {
+	if k.BindingID == "" {
+		return lifecycle.Instance
+	}
+	return lifecycle.Binding
+}
+
 // Record is one stored item: a service instance or a service binding.
 type Record struct {
 	Key Key `json:"key"`
@@ -41,15 +62,19 @@ type Record struct {
 	Metadata *osb.InstanceMetadata `json:"metadata,omitempty"`
 }
 
-// Inheritance is what a binding took over from its predecessor. It is empty for one without a predecessor, and for
-// successors of before this was recorded.
-type Inheritance string
+// Expired reports whether the record is a tombstone or ghost past its time.
+func (r Record) Expired(now time.Time) bool {
+	at := r.Lifecycle.ExpiresAt
+	return !at.IsZero() && !now.Before(at)
+}
 
-// What a successor can have taken over.
-const (
-	InheritedNothing    Inheritance = "nothing"
-	InheritedParameters Inheritance = "parameters"
-)
+// Due is when the operation of the record counts as overdue; zero when none runs. Stores keep it in their sparse index.
+func (r Record) Due() time.Time {
+	if !r.Lifecycle.State.Busy() {
+		return time.Time{}
+	}
+	return r.Lifecycle.Operation.Due
+}
 
 // Attributes are what "same" compares, and what a call needs.
 type Attributes struct {
@@ -68,40 +93,15 @@ type Attributes struct {
 	PredecessorID      string `json:"predecessor_id,omitempty"`
 }
 
-// Expired reports whether the record is a tombstone or ghost past its time.
-func (r Record) Expired(now time.Time) bool {
-	at := r.Lifecycle.ExpiresAt
-	return !at.IsZero() && !now.Before(at)
-}
+// Inheritance is what a binding took over from its predecessor. It is empty for one without a predecessor, and for
+// successors of before this was recorded.
+type Inheritance string
 
-// Due is when the operation of the record counts as overdue; zero when none runs. Stores keep it in their sparse index.
-func (r Record) Due() time.Time {
-	if !r.Lifecycle.State.Busy() {
-		return time.Time{}
-	}
-	return r.Lifecycle.Operation.Due
-}
-
-// Key names a record. IDs are opaque bytes chosen by platforms (any UTF-8 or not, '#' and '/' included) and are
-// compared byte for byte.
-type Key struct {
-	// Client is the configured client's name, [a-z0-9-]{1,40}.
-	Client     string
-	InstanceID string
-	// BindingID is empty for the record of a service instance.
-	BindingID string
-}
-
-// Instance returns the key of the service instance that k belongs to.
-func (k Key) Instance() Key { return Key{Client: k.Client, InstanceID: k.InstanceID} }
-
-// Kind says whether k names an instance or a binding.
-func (k Key) Kind() lifecycle.Kind {
-	if k.BindingID == "" {
-		return lifecycle.Instance
-	}
-	return lifecycle.Binding
-}
+// What a successor can have taken over.
+const (
+	InheritedNothing    Inheritance = "nothing"
+	InheritedParameters Inheritance = "parameters"
+)
 
 // asked is what a request asks for, before any salt is known: the parts that "same" compares, in canonical form.
 type asked struct {

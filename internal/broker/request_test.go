@@ -290,8 +290,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGoneMovesOnlyCounters: B4, UNB-12. A 410 needs neither ids nor flag for a
-// binding, and is itself a write.
+// TestGoneMovesOnlyCounters: B4, UNB-12. A 410 needs neither ids nor flag for a binding, and is itself a write.
 func TestGoneMovesOnlyCounters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})

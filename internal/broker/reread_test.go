@@ -11,8 +11,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// hidden is a Cloud Foundry that does not show a plan for a while: so many calls that
-// name a plan are refused.
+// hidden is a Cloud Foundry that does not show a plan for a while: so many calls that name a plan are refused.
 type hidden struct {
 	broker.Backend
 	refuse int
@@ -46,8 +45,8 @@ func (h *hidden) UpdateInstance(ctx context.Context, guid string, c broker.Insta
 	return h.Backend.UpdateInstance(ctx, guid, c)
 }
 
-// TestAPlanThatWasRefused [R17]: the marketplace is read again. While it shows the plan,
-// one more try is made, and then the refusal stands.
+// TestAPlanThatWasRefused [R17]: the marketplace is read again. While it shows the plan, one more try is made, and then
+// the refusal stands.
 func TestAPlanThatWasRefused(t *testing.T) {
 	t.Parallel()
 	create := func(r *rig) string { return r.accepted(r.put()) }

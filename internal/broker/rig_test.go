@@ -14,8 +14,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// rig is a scheduler with the requests that tests make of one instance and one
-// binding. Nothing of it runs but what the test chooses.
+// rig is a scheduler with the requests that tests make of one instance and one binding. Nothing of it runs but what the
+// test chooses.
 type rig struct {
 	*brokertest.Scheduler
 	t testing.TB
@@ -92,8 +92,7 @@ func deleteOf(binding string) broker.DeleteRequest {
 	}
 }
 
-// put, patch, remove, bind and unbind begin an asynchronous request, which then
-// waits before its first call.
+// put, patch, remove, bind and unbind begin an asynchronous request, which then waits before its first call.
 func (r *rig) put() *brokertest.Actor {
 	return r.Go("PUT", func(ctx context.Context) (any, error) {
 		return r.Broker.Provision(ctx, provisionOf(brokertest.PlanSmall))

@@ -55,8 +55,8 @@ func (r *rig) keyHas(name, want string) {
 	}
 }
 
-// TestARotationKeepsTheParameters [7, ROT-08]: over any number of rotations, and as they
-// are when the successor is claimed.
+// TestARotationKeepsTheParameters [7, ROT-08]: over any number of rotations, and as they are when the successor is
+// claimed.
 func TestARotationKeepsTheParameters(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*rig){
@@ -109,8 +109,8 @@ func rotatedOfBefore(r *rig) {
 	r.keyHas("b3", readonly)
 }
 
-// rotatedOverAHold: a rotation waits for an update of its instance. Meanwhile instance
-// and predecessor are deleted and made again.
+// rotatedOverAHold: a rotation waits for an update of its instance. Meanwhile instance and predecessor are deleted and
+// made again.
 func rotatedOverAHold(r *rig) {
 	r.binds("b", successor("b", "", `{"secret": "of the first life"}`))
 	r.accepted(r.patch(brokertest.PlanLarge))
@@ -124,8 +124,8 @@ func rotatedOverAHold(r *rig) {
 	r.keyHas("next", `{"secret": "of the second life"}`)
 }
 
-// rotatedOverALostClaim: a rotation has read the parameters, and loses its claim to the
-// note of a late answer. Meanwhile instance and predecessor are deleted and made again.
+// rotatedOverALostClaim: a rotation has read the parameters, and loses its claim to the note of a late answer.
+// Meanwhile instance and predecessor are deleted and made again.
 func rotatedOverALostClaim(r *rig) {
 	r.binds("b", successor("b", "", `{"secret": "of the first life"}`))
 	next := bindingKey()
@@ -171,8 +171,8 @@ func rotationHeld(r *rig) {
 	}
 }
 
-// mute is a Cloud Foundry whose backing broker does not tell parameters: it says err, or
-// what told holds, or, with neither, the truth.
+// mute is a Cloud Foundry whose backing broker does not tell parameters: it says err, or what told holds, or, with
+// neither, the truth.
 type mute struct {
 	broker.Backend
 	err   error
@@ -198,8 +198,8 @@ func (m mute) InstanceParameters(ctx context.Context, guid string) (json.RawMess
 	return m.say(ctx, guid, m.Backend.InstanceParameters)
 }
 
-// TestARotationThatCannotReadTheParameters is refused with a sentence and leaves no
-// trace: a successor with other rights would be worse than none.
+// TestARotationThatCannotReadTheParameters is refused with a sentence and leaves no trace: a successor with other
+// rights would be worse than none.
 func TestARotationThatCannotReadTheParameters(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

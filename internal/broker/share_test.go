@@ -41,8 +41,8 @@ func fetching(binding string) request {
 	}
 }
 
-// Law 10 and law 4: what would wait for Cloud Foundry asks first, and is refused
-// without a trace; what is answered from the record, or later, never asks.
+// Law 10 and law 4: what would wait for Cloud Foundry asks first, and is refused without a trace; what is answered from
+// the record, or later, never asks.
 func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
 	t.Parallel()
 	for _, claimFirst := range []bool{false, true} {

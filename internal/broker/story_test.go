@@ -17,8 +17,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestParametersPassThrough: law 9, Decided 14. They reach Cloud Foundry letter for
-// letter, are dropped once it took them, and are in no log.
+// TestParametersPassThrough: law 9, Decided 14. They reach Cloud Foundry letter for letter, are dropped once it took
+// them, and are in no log.
 func TestParametersPassThrough(t *testing.T) {
 	t.Parallel()
 	const text = `{ "secret":"hunter2",  "n": 1.0e0, "big":9007199254740993 }`
@@ -46,8 +46,7 @@ func TestParametersPassThrough(t *testing.T) {
 	}
 }
 
-// TestParametersOfAnOrphanAreDropped: a bind whose instance was deleted before its
-// key was asked for.
+// TestParametersOfAnOrphanAreDropped: a bind whose instance was deleted before its key was asked for.
 func TestParametersOfAnOrphanAreDropped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})
@@ -307,8 +306,7 @@ type deaf struct{}
 
 func (deaf) Start(context.Context, broker.Start) error { return errors.New("throttled") }
 
-// TestAWorkflowThatDoesNotStart: the request is accepted all the same, and the
-// janitor starts the workflow later.
+// TestAWorkflowThatDoesNotStart: the request is accepted all the same, and the janitor starts the workflow later.
 func TestAWorkflowThatDoesNotStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, brokertest.ScheduleOptions{})

@@ -76,9 +76,8 @@ func (s sayer) Error() string          { return "status 403" }
 func (s sayer) UserText() string       { return s.text }
 func (s sayer) RetryIn() time.Duration { return s.after }
 
-// TestNoNumberFromOutsideOutlivesTheDeadline: whatever Cloud Foundry asks for, an
-// operation is looked at again within an hour, and ends at its deadline; the waits and
-// Retry-After that platforms are told never pass it.
+// TestNoNumberFromOutsideOutlivesTheDeadline: whatever Cloud Foundry asks for, an operation is looked at again within
+// an hour, and ends at its deadline; the waits and Retry-After that platforms are told never pass it.
 func TestNoNumberFromOutsideOutlivesTheDeadline(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{"an hour": time.Hour, "two days": 48 * time.Hour, "fifty minutes": 50 * time.Minute} {
@@ -115,8 +114,8 @@ func TestNoNumberFromOutsideOutlivesTheDeadline(t *testing.T) {
 	}
 }
 
-// TestAPollSaysWhatAnOperationWaitsFor: the text of a refusal, or of a Cloud Foundry that
-// cannot be asked, and at the deadline the same. It is in no log.
+// TestAPollSaysWhatAnOperationWaitsFor: the text of a refusal, or of a Cloud Foundry that cannot be asked, and at the
+// deadline the same. It is in no log.
 func TestAPollSaysWhatAnOperationWaitsFor(t *testing.T) {
 	t.Parallel()
 	const text = "The organization is suspended, says hunter2."
@@ -163,9 +162,8 @@ func TestABrokersWordEndsADelete(t *testing.T) {
 	}
 }
 
-// TestARefusedUnbindEndsItsDeprovision: Cloud Foundry unbinds on the way to the instance,
-// which the backing broker refuses again. The delete names the binding and the reason, asks
-// a few times, not at each step for a week, and fails.
+// TestARefusedUnbindEndsItsDeprovision: Cloud Foundry unbinds on the way to the instance, which the backing broker
+// refuses again. The delete names the binding and the reason, asks a few times, not at each step for a week, and fails.
 func TestARefusedUnbindEndsItsDeprovision(t *testing.T) {
 	t.Parallel()
 	r, m := newGrudgingRig(t, brokertest.ScheduleOptions{})
@@ -202,8 +200,8 @@ func (r *rig) heldUnbind() *brokertest.Actor {
 	})
 }
 
-// TestEachHeldRequestDrives: once the request that began the operation cannot be alive any
-// more, the next one drives it, whatever its workflow waits for; of many of them one.
+// TestEachHeldRequestDrives: once the request that began the operation cannot be alive any more, the next one drives
+// it, whatever its workflow waits for; of many of them one.
 func TestEachHeldRequestDrives(t *testing.T) {
 	t.Parallel()
 	r, m := newGrudgingRig(t, quick())
@@ -234,8 +232,8 @@ func TestEachHeldRequestDrives(t *testing.T) {
 	r.left(1)
 }
 
-// TestADriverComesBackSoonAfterAnOutage: the first answer makes the pace that of the
-// beginning, and the number that polls name with it.
+// TestADriverComesBackSoonAfterAnOutage: the first answer makes the pace that of the beginning, and the number that
+// polls name with it.
 func TestADriverComesBackSoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r, m := newGrudgingRig(t, brokertest.ScheduleOptions{})

@@ -10,8 +10,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// watchedStore tells the explorer of every write that was made, and remembers what
-// each request read first.
+// watchedStore tells the explorer of every write that was made, and remembers what each request read first.
 type watchedStore struct {
 	broker.Store
 	e *explorer
@@ -104,8 +103,8 @@ func (e *explorer) judgeGone(r broker.Record) {
 	}
 }
 
-// judgeFailedCreate: law 8. Nothing lives behind "create failed", but for a binding
-// whose instance is being deleted, which takes the key along.
+// judgeFailedCreate: law 8. Nothing lives behind "create failed", but for a binding whose instance is being deleted,
+// which takes the key along.
 func (e *explorer) judgeFailedCreate(r broker.Record) {
 	instance, _ := e.Store.Get(context.Background(), r.Key.Instance())
 	if r.Key.BindingID != "" && instance.Lifecycle.State != lifecycle.Ready {
@@ -158,8 +157,7 @@ func (w watchedBackend) DeleteKey(ctx context.Context, guid string) (broker.Answ
 	return w.Backend.DeleteKey(ctx, guid)
 }
 
-// judgeCall: law 1. A POST or PATCH takes effect only while the record holds its
-// open call.
+// judgeCall: law 1. A POST or PATCH takes effect only while the record holds its open call.
 func (e *explorer) judgeCall(key broker.Key, verb lifecycle.Verb, m broker.Marks) {
 	r, _ := e.Store.Get(context.Background(), key)
 	for _, c := range r.Lifecycle.OpenCalls {

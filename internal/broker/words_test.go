@@ -34,8 +34,7 @@ func (r *rig) stored() string {
 	return string(text)
 }
 
-// quoting refuses every POST of an instance and of a key, and every PATCH, in words that
-// quote what was sent.
+// quoting refuses every POST of an instance and of a key, and every PATCH, in words that quote what was sent.
 type quoting struct{ broker.Backend }
 
 func refusal() (broker.Answer, error) {
@@ -54,8 +53,8 @@ func (quoting) UpdateInstance(context.Context, string, broker.InstanceCall) (bro
 
 func (quoting) CreateKey(context.Context, broker.KeyCall) (broker.Answer, error) { return refusal() }
 
-// TestWordsThatQuoteParameters [law 9]: a poll tells them while the operation is the
-// latest; they are in no log, and when the next one begins they leave the store.
+// TestWordsThatQuoteParameters [law 9]: a poll tells them while the operation is the latest; they are in no log, and
+// when the next one begins they leave the store.
 func TestWordsThatQuoteParameters(t *testing.T) {
 	t.Parallel()
 	refuses := func(r *rig) { r.Backend.Backend = quoting{r.Cloud} }
@@ -124,8 +123,8 @@ func TestOwnWordsStay(t *testing.T) {
 	}
 }
 
-// TestACancelledOperationKeepsNoParameters [law 9]: they are needed no more from the
-// moment of the DELETE, which may have to wait.
+// TestACancelledOperationKeepsNoParameters [law 9]: they are needed no more from the moment of the DELETE, which may
+// have to wait.
 func TestACancelledOperationKeepsNoParameters(t *testing.T) {
 	t.Parallel()
 	secret := json.RawMessage(`{"password": "` + marked + `"}`)

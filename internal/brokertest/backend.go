@@ -10,14 +10,13 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// BackendHarness is one backend under test, with a marketplace to order from. It
-// belongs to one test alone.
+// BackendHarness is one backend under test, with a marketplace to order from. It belongs to one test alone.
 type BackendHarness struct {
 	Backend broker.Backend
 	// Offering is the name of an offering whose plans these GUIDs are.
 	Offering string
-	// Plan creates, updates, deletes and binds without fault, and Other is a plan
-	// that an instance of Plan may be moved to.
+	// Plan creates, updates, deletes and binds without fault, and Other is a plan that an instance of Plan may be moved
+	// to.
 	Plan, Other string
 	// Slow is a plan whose create takes a while, so that it can be seen running.
 	Slow string
@@ -29,9 +28,8 @@ type BackendHarness struct {
 	BigNumber string
 	// Patience is how long an operation may take to end.
 	Patience time.Duration
-	// Korifi says that the backend has Korifi's limits: no update changes anything,
-	// which is refused unsent; keys of one name do not exclude each other; the job of
-	// what failed never ends, so that the row alone tells.
+	// Korifi says that the backend has Korifi's limits: no update changes anything, which is refused unsent; keys of
+	// one name do not exclude each other; the job of what failed never ends, so that the row alone tells.
 	Korifi bool
 	// Rename gives an instance another name, as somebody may by hand.
 	Rename func(t *testing.T, guid, name string)
@@ -39,8 +37,8 @@ type BackendHarness struct {
 	RenameKey func(t *testing.T, guid, name string)
 }
 
-// TestBackend holds a broker.Backend to the contract in the comments of that
-// interface. open makes a fresh, empty backend; the tests run in parallel.
+// TestBackend holds a broker.Backend to the contract in the comments of that interface. open makes a fresh, empty
+// backend; the tests run in parallel.
 func TestBackend(t *testing.T, open func(t *testing.T) BackendHarness) {
 	t.Helper()
 	for _, test := range []struct {
@@ -93,8 +91,7 @@ func (h BackendHarness) instanceCall(name string) broker.InstanceCall {
 	}
 }
 
-// failure waits until an accepted create failed, and returns its row beside what the
-// job says. find looks for the row.
+// failure waits until an accepted create failed, and returns its row beside what the job says. find looks for the row.
 func (h BackendHarness) failure(
 	t *testing.T, answer broker.Answer, err error, find func(*testing.T) broker.Row,
 ) (broker.JobStatus, broker.Row) {
@@ -146,8 +143,8 @@ func (h BackendHarness) oneKey(t *testing.T, instance, name string) broker.Row {
 	return look.Rows[0]
 }
 
-// createKey makes a key. Where marks are not taken, which the first call may have to
-// find out, the second has them in the name.
+// createKey makes a key. Where marks are not taken, which the first call may have to find out, the second has them in
+// the name.
 func (h BackendHarness) createKey(t *testing.T, c broker.KeyCall) (broker.Answer, error) {
 	t.Helper()
 	answer, err := h.Backend.CreateKey(t.Context(), c)
@@ -175,8 +172,8 @@ func (h BackendHarness) settle(t *testing.T, answer broker.Answer, err error) {
 	}
 }
 
-// outcome waits for the end of a call that must have been accepted. A call that was
-// done at once counts as a complete job.
+// outcome waits for the end of a call that must have been accepted. A call that was done at once counts as a complete
+// job.
 func (h BackendHarness) outcome(t *testing.T, answer broker.Answer, err error) broker.JobStatus {
 	t.Helper()
 	switch {

@@ -279,8 +279,7 @@ func secondKeyIsTaken(t *testing.T, h BackendHarness) {
 	}
 }
 
-// wantLoose wants both keys of the binding, told apart by their operations, and that
-// the same operation makes no third.
+// wantLoose wants both keys of the binding, told apart by their operations, and that the same operation makes no third.
 func wantLoose(t *testing.T, h BackendHarness, instance string) {
 	t.Helper()
 	answer, err := h.createKey(t, broker.KeyCall{Name: "k", InstanceGUID: instance, Marks: marks("bind-other", 8)})

@@ -22,7 +22,7 @@ func refused(text string) broker.Answer {
 	return broker.Answer{Reply: lifecycle.ReplyRefused, Description: text}
 }
 
-// CreateInstance implements broker.Caller.
+// CreateInstance implements broker.Backend.
 func (c *FakeCloud) CreateInstance(ctx context.Context, q broker.InstanceCall) (broker.Answer, error) {
 	if err := c.enter(ctx); err != nil {
 		return unknown(), err
@@ -36,7 +36,7 @@ func (c *FakeCloud) CreateInstance(ctx context.Context, q broker.InstanceCall) (
 	return c.create(r, plannedCreate(q.PlanGUID)), nil
 }
 
-// CreateKey implements broker.Caller.
+// CreateKey implements broker.Backend.
 func (c *FakeCloud) CreateKey(ctx context.Context, q broker.KeyCall) (broker.Answer, error) {
 	if err := c.enter(ctx); err != nil {
 		return unknown(), err
@@ -74,7 +74,7 @@ func failedCreate(r *fakeRow) bool {
 	return r.last.Verb == lifecycle.Create && r.last.State == lifecycle.LastFailed
 }
 
-// UpdateInstance implements broker.Caller.
+// UpdateInstance implements broker.Backend.
 func (c *FakeCloud) UpdateInstance(ctx context.Context, guid string, q broker.InstanceCall) (broker.Answer, error) {
 	if err := c.enter(ctx); err != nil {
 		return unknown(), err
@@ -95,12 +95,12 @@ func (c *FakeCloud) UpdateInstance(ctx context.Context, guid string, q broker.In
 	return accepted(c.start(lifecycle.Update, r, q, End{})), nil
 }
 
-// DeleteInstance implements broker.Caller.
+// DeleteInstance implements broker.Backend.
 func (c *FakeCloud) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
 	return c.delete(ctx, guid, false)
 }
 
-// DeleteKey implements broker.Caller.
+// DeleteKey implements broker.Backend.
 func (c *FakeCloud) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
 	return c.delete(ctx, guid, true)
 }
@@ -125,7 +125,7 @@ func (c *FakeCloud) delete(ctx context.Context, guid string, key bool) (broker.A
 	return accepted(c.start(lifecycle.Delete, r, broker.InstanceCall{}, End{})), nil
 }
 
-// KeyDetails implements broker.Reader.
+// KeyDetails implements broker.Backend.
 func (c *FakeCloud) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
 	if err := c.enter(ctx); err != nil {
 		return broker.KeyDetails{}, err
@@ -147,12 +147,12 @@ const BigNumber = "9007199254740993"
 // SecretOf is the password in the credentials of the key with this GUID.
 func SecretOf(guid string) string { return "s3cret-of-" + guid }
 
-// InstanceParameters implements broker.Reader.
+// InstanceParameters implements broker.Backend.
 func (c *FakeCloud) InstanceParameters(ctx context.Context, guid string) (json.RawMessage, error) {
 	return c.parameters(ctx, guid, false)
 }
 
-// KeyParameters implements broker.Reader.
+// KeyParameters implements broker.Backend.
 func (c *FakeCloud) KeyParameters(ctx context.Context, guid string) (json.RawMessage, error) {
 	return c.parameters(ctx, guid, true)
 }

@@ -9,16 +9,14 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// The offerings of the fake marketplace: names, which are the names of spaces, and
-// ids of the catalog.
+// The offerings of the fake marketplace: names, which are the names of spaces, and ids of the catalog.
 const (
 	OfferingDB, ServiceDB         = "db", "service-db"
 	OfferingPlain, ServicePlain   = "plain", "service-plain"
 	OfferingBroken, ServiceBroken = "broken", "service-broken"
 )
 
-// The GUIDs of the plans of the fake marketplace. The id of each in the catalog is
-// what PlanID makes of it.
+// The GUIDs of the plans of the fake marketplace. The id of each in the catalog is what PlanID makes of it.
 const (
 	// PlanSmall and PlanLarge work, and an instance may move from one to the other.
 	PlanSmall, PlanLarge = "plan-guid-small", "plan-guid-large"
@@ -26,8 +24,8 @@ const (
 	PlanSlow = "plan-guid-slow"
 	// PlanAppOnly answers binds with RequiresApp.
 	PlanAppOnly = "plan-guid-app-only"
-	// PlanPlain and PlanOther are of an offering whose plans cannot be changed and
-	// whose instances and bindings cannot be fetched.
+	// PlanPlain and PlanOther are of an offering whose plans cannot be changed and whose instances and bindings cannot
+	// be fetched.
 	PlanPlain, PlanOther = "plan-guid-plain", "plan-guid-other"
 	// PlanRejecting rejects creates; PlanUnbindable has no bindings.
 	PlanRejecting, PlanUnbindable = "plan-guid-rejecting", "plan-guid-unbindable"
@@ -84,8 +82,8 @@ func plannedKey(plan string) End {
 	return End{}
 }
 
-// FakeCatalog is a broker.Catalog of the same plans for every client, none of which has a
-// schema. Its fields must not be set while it is in use by another goroutine.
+// FakeCatalog is a broker.Catalog of the same plans for every client, none of which has a schema. Its fields must not
+// be set while it is in use by another goroutine.
 type FakeCatalog struct {
 	Plans []broker.Plan
 	// OnRefresh is called by Refresh and returns its error; nil: nothing happens.
@@ -131,7 +129,7 @@ func (c *FakeCatalog) PlanOf(_ context.Context, _, planGUID string) (broker.Plan
 	return broker.Plan{}, fmt.Errorf("the plan with the GUID %q: %w", planGUID, broker.ErrUnknownPlan)
 }
 
-// Marketplace implements broker.Reader.
+// Marketplace implements broker.Backend.
 func (c *FakeCloud) Marketplace(ctx context.Context) (broker.Marketplace, error) {
 	if err := c.enter(ctx); err != nil {
 		return broker.Marketplace{}, err

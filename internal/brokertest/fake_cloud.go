@@ -17,18 +17,17 @@ import (
 type CloudOptions struct {
 	// Now is mandatory.
 	Now func() time.Time
-	// Manual lets a job run until Finish is called for it. Otherwise it ends at
-	// once, and one of PlanSlow after SlowFor.
+	// Manual lets a job run until Finish is called for it. Otherwise it ends at once, and one of PlanSlow after
+	// SlowFor.
 	Manual  bool
 	SlowFor time.Duration
 	// Place is where this cloud says that it is; zero: a place of its own.
 	Place broker.Place
 }
 
-// FakeCloud is a broker.Backend in memory that keeps Cloud Foundry's rules: names
-// are unique in a space, GUIDs are never used twice, work is done by jobs, a POST
-// replaces a row whose create failed, keys end with their instance, and the mark of
-// an update is written by its success alone.
+// FakeCloud is a broker.Backend in memory that keeps Cloud Foundry's rules: names are unique in a space, GUIDs are
+// never used twice, work is done by jobs, a POST replaces a row whose create failed, keys end with their instance, and
+// the mark of an update is written by its success alone.
 //
 // It has no faults: a test that wants some wraps it. It may be used concurrently.
 type FakeCloud struct {
@@ -43,8 +42,7 @@ type FakeCloud struct {
 
 var _ broker.Backend = (*FakeCloud)(nil)
 
-// Effects counts the calls for a name that took effect: what was accepted, not
-// what was tried.
+// Effects counts the calls for a name that took effect: what was accepted, not what was tried.
 type Effects struct{ Posts, Patches, Deletes int }
 
 // fakeRow is a service instance, or a key when place is an instance's GUID.
@@ -106,18 +104,18 @@ func (r *fakeRow) row(now time.Time) broker.Row {
 	return row
 }
 
-// FindInstances implements broker.Finder.
+// FindInstances implements broker.Backend.
 func (c *FakeCloud) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
 	return c.find(ctx, func(r *fakeRow) bool { return !r.key && (r.name == name || slices.Contains(guids, r.guid)) })
 }
 
-// FindInstance implements broker.Finder.
+// FindInstance implements broker.Backend.
 func (c *FakeCloud) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
 	return c.find(ctx, func(r *fakeRow) bool { return !r.key && r.guid == guid })
 }
 
-// FindKeys implements broker.Finder. An empty GUID names no instance; asking for it
-// is a mistake of the caller, since a real filter would then list every key.
+// FindKeys implements broker.Backend. An empty GUID names no instance; asking for it is a mistake of the caller, since
+// a real filter would then list every key.
 func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
 	if instanceGUID == "" {
 		return broker.Look{}, fmt.Errorf("FindKeys(%q): the GUID of the instance is missing", name)
@@ -127,7 +125,7 @@ func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string, gui
 	})
 }
 
-// Place implements broker.Finder.
+// Place implements broker.Backend.
 func (c *FakeCloud) Place(ctx context.Context) (broker.Place, error) {
 	if err := c.enter(ctx); err != nil {
 		return broker.Place{}, err
@@ -136,7 +134,7 @@ func (c *FakeCloud) Place(ctx context.Context) (broker.Place, error) {
 	return c.where(), nil
 }
 
-// Same implements broker.Finder.
+// Same implements broker.Backend.
 func (c *FakeCloud) Same(recorded broker.Place) bool { return recorded == c.where() }
 
 func (c *FakeCloud) where() broker.Place {
@@ -185,8 +183,8 @@ func (c *FakeCloud) plant(r *fakeRow) string {
 	return r.guid
 }
 
-// MarkFailed does what Cloud Foundry's clean-up does: it marks the create of the
-// newest row of this name as failed, while its job goes on.
+// MarkFailed does what Cloud Foundry's clean-up does: it marks the create of the newest row of this name as failed,
+// while its job goes on.
 func (c *FakeCloud) MarkFailed(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -259,7 +257,7 @@ func (c *FakeCloud) Describe() string {
 	return strings.Join(parts, " ")
 }
 
-// ForeignKeys implements broker.Finder.
+// ForeignKeys implements broker.Backend.
 func (c *FakeCloud) ForeignKeys(ctx context.Context, instanceGUID string) ([]string, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -274,7 +272,7 @@ func (c *FakeCloud) ForeignKeys(ctx context.Context, instanceGUID string) ([]str
 	return names, nil
 }
 
-// Marked implements broker.Inventory.
+// Marked implements broker.Backend.
 func (c *FakeCloud) Marked(ctx context.Context) ([]broker.Marked, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
@@ -304,8 +302,7 @@ func (c *FakeCloud) Marked(ctx context.Context) ([]broker.Marked, error) {
 type End struct {
 	Fail        bool
 	Description string
-	// Code is an OSB error word; FromBackingBroker says that the failure is the backing
-	// broker's own.
+	// Code is an OSB error word; FromBackingBroker says that the failure is the backing broker's own.
 	Code              string
 	FromBackingBroker bool
 }
@@ -325,8 +322,7 @@ type fakeJob struct {
 	sight   broker.JobStatus
 }
 
-// start is called with the lock held. A job that need not wait has ended when it
-// returns.
+// start is called with the lock held. A job that need not wait has ended when it returns.
 func (c *FakeCloud) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceCall, planned End) *fakeJob {
 	j := &fakeJob{
 		guid: fmt.Sprintf("job-%04d", len(c.jobs)+1), verb: verb, row: r, call: call, planned: planned,
@@ -421,7 +417,7 @@ func (c *FakeCloud) Forget() {
 	}
 }
 
-// Job implements broker.Finder.
+// Job implements broker.Backend.
 func (c *FakeCloud) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	if err := c.enter(ctx); err != nil {
 		return broker.JobStatus{State: lifecycle.JobUnclear}, err

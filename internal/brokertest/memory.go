@@ -11,9 +11,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// MemoryStore is a broker.Store and broker.CatalogStore in memory: strongly
-// consistent, forgetful at the end of its process, and without faults of its own.
-// It may be used concurrently.
+// MemoryStore is a broker.Store and broker.CatalogStore in memory: strongly consistent, forgetful at the end of its
+// process, and without faults of its own. It may be used concurrently.
 type MemoryStore struct {
 	now func() time.Time
 
@@ -124,8 +123,8 @@ func (s *MemoryStore) PutLastAudit(ctx context.Context, client string, at time.T
 	return nil
 }
 
-// All returns copies of every unexpired record, in the order of their keys. Two
-// stores of equal content give equal lists.
+// All returns copies of every unexpired record, in the order of their keys. Two stores of equal content give equal
+// lists.
 func (s *MemoryStore) All() []broker.Record {
 	all, _ := s.list(context.Background(), func(broker.Record) bool { return true }) // no context, no error
 	return all

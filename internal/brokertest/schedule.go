@@ -27,8 +27,7 @@ const (
 	// Lose makes the call and loses its answer; Drop loses the call itself.
 	Lose Choice = "lose the answer"
 	Drop Choice = "drop"
-	// Delay loses the answer of a POST, PATCH or DELETE now, and keeps the call
-	// itself in Late for later.
+	// Delay loses the answer of a POST, PATCH or DELETE now, and keeps the call itself in Late for later.
 	Delay Choice = "delay"
 	// Kill ends the actor where it is; KillAfter makes the call first.
 	Kill      Choice = "kill"
@@ -45,8 +44,8 @@ type ScheduleOptions struct {
 	Deadline time.Duration
 	// ClaimFirst is the Broker's option.
 	ClaimFirst bool
-	// Backend and Store wrap what is below the scheduler's gates, to watch or to
-	// inject faults; ActorOf says whose call it is.
+	// Backend and Store wrap what is below the scheduler's gates, to watch or to inject faults; ActorOf says whose call
+	// it is.
 	Backend func(*Scheduler, broker.Backend) broker.Backend
 	Store   func(*Scheduler, broker.Store) broker.Store
 	// Cloud is nil for one whose jobs end when Finish is called.
@@ -62,9 +61,8 @@ const (
 	Deadline    = 100_000 * time.Hour
 )
 
-// Scheduler runs the real Broker's methods as actors that stop before every call
-// of a port until they are told how it goes. One actor runs at a time and time is
-// virtual, so that the same choices always give the same run.
+// Scheduler runs the real Broker's methods as actors that stop before every call of a port until they are told how it
+// goes. One actor runs at a time and time is virtual, so that the same choices always give the same run.
 //
 // It belongs to one goroutine. Close ends actors that are left.
 type Scheduler struct {
@@ -267,8 +265,7 @@ func (s *Scheduler) noteEnd(a *Actor) {
 // Done reports whether the actor has returned or was killed.
 func (a *Actor) Done() bool { return a.At == "" }
 
-// Choose lets the actor's next call go as chosen, and the actor run up to the one
-// after it. A done actor stays done.
+// Choose lets the actor's next call go as chosen, and the actor run up to the one after it. A done actor stays done.
 func (s *Scheduler) Choose(a *Actor, c Choice) {
 	if a.Done() {
 		return
@@ -284,8 +281,8 @@ func (s *Scheduler) Choose(a *Actor, c Choice) {
 // Running returns the actor that is at work now, or nil.
 func (s *Scheduler) Running() *Actor { return s.running }
 
-// Reach lets the actor proceed until it waits before a call of this name, or is
-// done. One that makes thousands of calls without getting there is killed.
+// Reach lets the actor proceed until it waits before a call of this name, or is done. One that makes thousands of calls
+// without getting there is killed.
 func (s *Scheduler) Reach(a *Actor, call string) *Actor {
 	for n := 0; !a.Done() && a.At != call; n++ {
 		if n == endless {

@@ -10,8 +10,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// gate stops the actor of ctx before a call and lets it go as chosen. lost is what
-// a lost call returns. Without an actor the call is made.
+// gate stops the actor of ctx before a call and lets it go as chosen. lost is what a lost call returns. Without an
+// actor the call is made.
 func gate[T any](ctx context.Context, s *Scheduler, call string, lost T, do func(context.Context) (T, error)) (T, error) {
 	a := ActorOf(ctx)
 	if a == nil {
@@ -46,9 +46,8 @@ func gate[T any](ctx context.Context, s *Scheduler, call string, lost T, do func
 	return v, err
 }
 
-// expiry is when the context of a call ends, in virtual time: deadlines that the
-// Broker sets are as long as they say, only counted from another clock. It is
-// rounded down, so that a call never counts as alive for longer than it is.
+// expiry is when the context of a call ends, in virtual time: deadlines that the Broker sets are as long as they say,
+// only counted from another clock. It is rounded down, so that a call never counts as alive for longer than it is.
 func (s *Scheduler) expiry(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -57,8 +56,8 @@ func (s *Scheduler) expiry(ctx context.Context) time.Time {
 	return s.clock.Add(time.Until(deadline).Truncate(time.Second))
 }
 
-// postpone keeps a call for later. It takes effect within SettleAfter of its
-// intent, CallTimeout before which its sender gave up, or never.
+// postpone keeps a call for later. It takes effect within SettleAfter of its intent, CallTimeout before which its
+// sender gave up, or never.
 func (s *Scheduler) postpone(a *Actor, call string, do func()) {
 	s.Late = append(s.Late, &LateCall{
 		Name: a.Name + ": " + call, Until: a.expires.Add(SettleAfter - CallTimeout), do: do,

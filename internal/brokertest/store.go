@@ -17,8 +17,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Store is what an adapter has to offer for TestStore. One that is also an io.Closer
-// is tested after its Close too.
+// Store is what an adapter has to offer for TestStore. One that is also an io.Closer is tested after its Close too.
 type Store interface {
 	broker.Store
 	broker.CatalogStore
@@ -82,9 +81,9 @@ var storeClauses = []struct {
 	{"a closed store returns errors", closedStore},
 }
 
-// TestStore runs the contract of broker.Store, broker.CatalogStore and broker.AuditStore. open is called
-// once for each clause, returns an empty store that tells time by now, and cleans up
-// through t. The clauses run in parallel and touch no store but their own.
+// TestStore runs the contract of broker.Store, broker.CatalogStore and broker.AuditStore. open is called once for each
+// clause, returns an empty store that tells time by now, and cleans up through t. The clauses run in parallel and touch
+// no store but their own.
 func TestStore(t *testing.T, open func(t *testing.T, now func() time.Time) Store) {
 	t.Helper()
 	for _, c := range storeClauses {
@@ -96,8 +95,8 @@ func TestStore(t *testing.T, open func(t *testing.T, now func() time.Time) Store
 	}
 }
 
-// storeEpoch lies far ahead, so that a store that deletes by its own clock what has
-// expired (DynamoDB's TTL) does not take part.
+// storeEpoch lies far ahead, so that a store that deletes by its own clock what has expired (DynamoDB's TTL) does not
+// take part.
 var storeEpoch = time.Date(2060, time.March, 1, 12, 0, 0, 123456789, time.UTC)
 
 // storeClock is the time of one clause.
@@ -154,8 +153,7 @@ func (s *storeRoom) mustLack(t *testing.T, key broker.Key) {
 	}
 }
 
-// mustConflict checks that a put is refused and comes back with want, which is the
-// zero record for none.
+// mustConflict checks that a put is refused and comes back with want, which is the zero record for none.
 func (s *storeRoom) mustConflict(t *testing.T, r broker.Record, revision int64, want broker.Record) {
 	t.Helper()
 	got, err := s.Put(t.Context(), r, revision)
@@ -179,8 +177,7 @@ func sameRecord(t *testing.T, what string, got, want broker.Record) {
 	}
 }
 
-// byContent compares bytes at once (go-cmp would go through them one by one) and
-// takes nil and empty for the same.
+// byContent compares bytes at once (go-cmp would go through them one by one) and takes nil and empty for the same.
 func byContent() []cmp.Option {
 	some := func(a, b []byte) bool { return len(a)+len(b) > 0 }
 	return []cmp.Option{cmpopts.EquateEmpty(), cmp.FilterValues(some, cmp.Comparer(bytes.Equal))}
@@ -243,9 +240,8 @@ func everyField(t *testing.T, s *storeRoom) {
 	}
 }
 
-// fullRecord has every field set. Its times have nanoseconds, zones and years that a
-// store could trip over. A field that the record got since this was written is filled
-// in, so that it cannot escape the clauses.
+// fullRecord has every field set. Its times have nanoseconds, zones and years that a store could trip over. A field
+// that the record got since this was written is filled in, so that it cannot escape the clauses.
 func fullRecord(key broker.Key) broker.Record {
 	r := broker.Record{
 		Key:        key,

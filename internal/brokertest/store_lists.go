@@ -109,8 +109,7 @@ func unfinishedSuperseded(t *testing.T, s *storeRoom) {
 	s.mustUnfinished(t, storeEpoch, 10, r)
 }
 
-// unfinishedExpired is about a record that no rule makes, so that no rule is needed
-// for it either.
+// unfinishedExpired is about a record that no rule makes, so that no rule is needed for it either.
 func unfinishedExpired(t *testing.T, s *storeRoom) {
 	odd := busy(instanceKey("i"), "op", storeEpoch)
 	odd.Lifecycle.ExpiresAt = storeEpoch.Add(time.Hour)
@@ -122,8 +121,8 @@ func unfinishedExpired(t *testing.T, s *storeRoom) {
 	s.mustUnfinished(t, storeEpoch.Add(time.Hour), 1, other)
 }
 
-// pages follows the pages of what is due until the last, and returns the operations
-// in order. between is called after each page.
+// pages follows the pages of what is due until the last, and returns the operations in order. between is called after
+// each page.
 func (s *storeRoom) pages(t *testing.T, due time.Time, limit int, between func(seen int)) []string {
 	t.Helper()
 	var seen []string
@@ -146,8 +145,7 @@ func (s *storeRoom) pages(t *testing.T, due time.Time, limit int, between func(s
 	}
 }
 
-// unfinishedPages is about more operations than a page holds, many of them due at the
-// same instant.
+// unfinishedPages is about more operations than a page holds, many of them due at the same instant.
 func unfinishedPages(t *testing.T, s *storeRoom) {
 	end := storeEpoch.Add(time.Hour)
 	const many = 40
@@ -233,8 +231,8 @@ func lastAudit(t *testing.T, s *storeRoom) {
 	}
 }
 
-// awkward are ids that a clumsy key would confuse: prefixes of each other, separators,
-// words that stores use themselves, bytes that are no text.
+// awkward are ids that a clumsy key would confuse: prefixes of each other, separators, words that stores use
+// themselves, bytes that are no text.
 var awkward = []string{
 	"a", "aa", "a#", "#", "#a", "a/b", "/", "//", ".", "..", " ", "a ", "\t\n",
 	"\x00", "a\x00", "a\x00\x00", "\x00a", "\x01", "\xff", "\xff\xff", "a\xff", "\xc3\x28", "\xed\xa0\x80",

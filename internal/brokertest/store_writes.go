@@ -243,8 +243,8 @@ type try struct {
 	err    error
 }
 
-// raceOf lets n writers loose on one key, a few rounds. Each writes parameters of its
-// own, so that a loser can tell whose record it was given.
+// raceOf lets n writers loose on one key, a few rounds. Each writes parameters of its own, so that a loser can tell
+// whose record it was given.
 func raceOf(n int, prepare raceCase) func(*testing.T, *storeRoom) {
 	return func(t *testing.T, s *storeRoom) {
 		key, revision := prepare(t, s)
@@ -322,9 +322,8 @@ func noFalseConflicts(t *testing.T, s *storeRoom) {
 	}
 }
 
-// monotonicReads writes with parameters coming and going, while readers check that
-// what they see is whole, never older than what they saw, nor than what the writer
-// was told.
+// monotonicReads writes with parameters coming and going, while readers check that what they see is whole, never older
+// than what they saw, nor than what the writer was told.
 func monotonicReads(t *testing.T, s *storeRoom) {
 	const last = 60
 	key := bindingKey("i", "b")
