@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -14,30 +13,23 @@ func TestCreate(t *testing.T) {
 	t.Parallel()
 	ok, failed, busy := mine(lc.Create, lc.LastSucceeded), mine(lc.Create, lc.LastFailed), mine(lc.Create, lc.LastInProgress)
 	initial := mine(lc.Create, lc.LastInitial)
-	old := failed
-	old.Age = settleAfter + 1
-	settling := failed
-	settling.Age = settleAfter
+	old, settling, second := failed, failed, ok
+	old.Age, settling.Age, second.GUID = settleAfter+1, settleAfter, "second"
 	halfGone, going, changed := mine(lc.Delete, lc.LastFailed), mine(lc.Delete, lc.LastInProgress), mine(lc.Update, lc.LastFailed)
-	stranger := lc.Row{GUID: "theirs"}
-	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
 	tried := func(r *lc.Record) { r.Operation.Calls = 1 }
 	cleaning := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "other", Job: "job"} }
-	second := ok
-	second.GUID = "second"
+	cleansed := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid"} }
 	taken := func(n int) func(*lc.Record) {
 		return func(r *lc.Record) { r.Operation.NameTaken, r.Operation.Calls = n, n }
 	}
-	cleansed := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid"} }
 	named := &lc.JobStatus{State: lc.JobComplete, GUID: "guid"}
-	located := bare()
-	located.Place = &lc.Place{}
+	located := under(bare(), instance(lc.Ready))
 	const c = lc.Creating
 	runTicks(t, stored(lc.Instance, c), map[string]tickTest{
-		"first call of a fresh claim asks where it goes":        {fresh, bare(), does(c, lc.FindOrg, "")},
-		"first call of a fresh claim is sent without a look-up": {fresh, located, does(c, lc.SendCreate, "")},
-		"first call looks where GUIDs are known":                {both(fresh, owning("other")), located, does(c, lc.FindByName, "")},
-		"second call looks first":                               {both(fresh, tried), bare(), does(c, lc.FindByName, "")},
+		"first call of a fresh claim asks where it goes":        {idWasFree, bare(), does(c, lc.FindOrg, "")},
+		"first call of a fresh claim is sent without a look-up": {idWasFree, located, does(c, lc.SendCreate, "")},
+		"first call looks where GUIDs are known":                {both(idWasFree, owning("other")), located, does(c, lc.FindByName, "")},
+		"second call looks first":                               {both(idWasFree, tried), bare(), does(c, lc.FindByName, "")},
 		"claim over a living record looks first":                {as, bare(), does(c, lc.FindByName, "")},
 
 		"none and accepted asks its job for the row": {accepted, seen(), asksJob(c)},
@@ -57,7 +49,7 @@ func TestCreate(t *testing.T) {
 		"row of an unknown operation fails":            {as, seen(unknown()), ends(lc.CreateFailed)},
 		"row of an unknown operation, open call waits": {opened(lc.Create, 100), seen(unknown()), waits(c)},
 		"row of a recorded GUID is a leftover":         {owning("other"), seen(unknown()), does(c, lc.SendDeleteLeftover, "other")},
-		"row of a recorded GUID without marks too":     {owning("theirs"), seen(stranger), does(c, lc.SendDeleteLeftover, "theirs")},
+		"row of a recorded GUID without marks too":     {owning("theirs"), seen(stranger()), does(c, lc.SendDeleteLeftover, "theirs")},
 		"row that it has begun to remove is not mine":  {cleansed, seen(ok), does(c, lc.SendDeleteLeftover, "guid")},
 		"of two rows of mine the other one goes":       {both(accepted, owning("guid")), seen(second, ok), does(c, lc.SendDeleteLeftover, "second")},
 		"mine seen twice is one":                       {accepted, seen(ok, ok), ends(lc.Ready)},
@@ -93,209 +85,34 @@ func TestCreate(t *testing.T) {
 		"none but refused waits for an open call":      {both(refused, opened(lc.Create, 100)), seen(), waits(c)},
 		"several rows: the older goes first":           {accepted, seen(ok, foreign(99)), does(c, lc.SendDeleteLeftover, "other")},
 		"several rows: an unknown one fails":           {accepted, seen(ok, unknown()), ends(lc.CreateFailed)},
-		"unmarked row fails":                           {as, seen(stranger), ends(lc.CreateFailed)},
-		"unmarked row waits for an open call":          {opened(lc.Create, 90), seen(stranger), waits(c)},
-		"unmarked row beside mine does not matter":     {accepted, seen(stranger, ok), ends(lc.Ready)},
-		"unmarked row beside mine does not hurry":      {accepted, seen(stranger, busy), waits(c)},
+		"unmarked row fails":                           {as, seen(stranger()), ends(lc.CreateFailed)},
+		"unmarked row waits for an open call":          {opened(lc.Create, 90), seen(stranger()), waits(c)},
+		"unmarked row beside mine does not matter":     {accepted, seen(stranger(), ok), ends(lc.Ready)},
+		"unmarked row beside mine does not hurry":      {accepted, seen(stranger(), busy), waits(c)},
 		"open call of a former update counts for fail": {both(refused, opened(lc.Update, 90)), seen(), waits(c)},
 	})
-}
-
-// owning is a record that knows the GUID of a row of its own.
-func owning(guid string) func(*lc.Record) {
-	return func(r *lc.Record) { r.GUIDs = append(r.GUIDs, guid) }
-}
-
-// TestGUIDsAreRecordedEarly: with the answer to the POST, by the first tick that sees the
-// row, and with each DELETE (protocol.md 1). A create over a failed one keeps them, and
-// nothing that is gone does.
-func TestGUIDsAreRecordedEarly(t *testing.T) {
-	t.Parallel()
-	creating, failed := stored(lc.Instance, lc.Creating), stored(lc.Instance, lc.CreateFailed)
-	failed.GUIDs, failed.CFGUID, failed.Place = []string{"first"}, "second", lc.Place{OrgGUID: "org"}
-	gone, ready, late := stored(lc.Instance, lc.Gone), stored(lc.Instance, lc.Ready), stored(lc.Instance, lc.Creating)
-	late.Operation.Deadline = noon()
-	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
-	answered, reply := sentOff(lc.Creating, lc.SendCreate, lc.ReplyAccepted)
-	reply.Answer.GUID = "guid"
-	put := lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true, Now: noon(), NewOperation: lc.NewOperation{ID: "next"}}
-	for name, test := range map[string]struct {
-		r     lc.Record
-		e     lc.Event
-		guids []string
-		place lc.Place
-	}{
-		"the answer names it":      {answered, reply, []string{"guid"}, lc.Place{}},
-		"a tick sees it":           {creating, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
-		"a DELETE is sent":         {stored(lc.Instance, lc.Deleting), seen(foreign(90)), []string{"other"}, lc.Place{}},
-		"a create over a failed":   {failed, put, []string{"first", "second"}, lc.Place{OrgGUID: "org"}},
-		"a create over a tomb":     {gone, put, nil, lc.Place{}},
-		"a delete keeps what is":   {ready, lc.Request{Verb: lc.Delete, AcceptsIncomplete: true, Now: noon(), NewOperation: put.NewOperation}, nil, lc.Place{}},
-		"a delete that has ended":  {stored(lc.Instance, lc.Deleting), seen(), nil, lc.Place{}},
-		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
-		"the deadline sees it":     {late, seen(mine(lc.Create, lc.LastInProgress)), []string{"guid"}, lc.Place{}},
-		"a leftover that is found": {creating, seen(foreign(90), mine(lc.Create, lc.LastInProgress)), []string{"guid", "other"}, lc.Place{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d, err := lc.Next(test.r, test.e)
-			if err != nil || !d.Write || !slices.Equal(d.Record.GUIDs, test.guids) || d.Record.Place != test.place {
-				t.Errorf("wrote %t, GUIDs %q, place %v, %v; want GUIDs %q, place %v", d.Write, d.Record.GUIDs, d.Record.Place, err, test.guids, test.place)
-			}
-		})
-	}
-}
-
-// TestGUIDsAreFew: a record stays small however often a create fails.
-func TestGUIDsAreFew(t *testing.T) {
-	t.Parallel()
-	r := stored(lc.Instance, lc.Creating)
-	for i := range 30 {
-		row := mine(lc.Create, lc.LastInProgress)
-		row.GUID = fmt.Sprint("guid-", i)
-		d, err := lc.Next(r, seen(row))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r = d.Record
-	}
-	if n := len(r.GUIDs); n != 10 || r.GUIDs[9] != "guid-29" {
-		t.Errorf("%d GUIDs: %q", n, r.GUIDs)
-	}
-}
-
-// TestElsewhereNothingIsAbsent: a client that is pointed at another Cloud Foundry or org
-// than the one that the record's rows are in believes nothing that it sees there
-// (protocol.md 3.2).
-func TestElsewhereNothingIsAbsent(t *testing.T) {
-	t.Parallel()
-	here, there := lc.Place{API: "https://api.example", OrgGUID: "org"}, lc.Place{API: "https://api.example", OrgGUID: "another"}
-	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
-	for name, test := range map[string]struct {
-		kind   lc.Kind
-		state  lc.State
-		change func(*lc.Record)
-		tick   lc.Tick
-	}{
-		"a delete":             {lc.Instance, lc.Deleting, as, seen()},
-		"an unbind":            {lc.Binding, lc.Deleting, as, seen()},
-		"a create":             {lc.Instance, lc.Creating, accepted, withJob(seen(), inState(lc.JobComplete))},
-		"a refused create":     {lc.Instance, lc.Creating, refused, seen()},
-		"a create's next POST": {lc.Instance, lc.Creating, as, seen()},
-		"a bind's first POST":  {lc.Binding, lc.Creating, fresh, under(bare(), instance(lc.Ready))},
-		"an update":            {lc.Instance, lc.Updating, as, seen()},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := stored(test.kind, test.state)
-			test.change(&r)
-			r.Place = here
-			for place, waits := range map[lc.Place]bool{here: false, there: true} {
-				if test.tick.Look != nil {
-					look := *test.tick.Look
-					look.Place = place
-					test.tick.Look = &look
-				} else {
-					test.tick.Place = &place
-				}
-				d, err := lc.Next(r, test.tick)
-				if err != nil || (d.Effect.Do == lc.Wait) != waits {
-					t.Errorf("looking at %v: %s %s, %v; want it to wait: %t", place, d.Outcome, d.Effect.Do, err, waits)
-				}
-			}
-		})
-	}
-}
-
-func TestCreateSucceedsWithTheGUIDOfItsRow(t *testing.T) {
-	t.Parallel()
-	d, err := lc.Next(stored(lc.Instance, lc.Creating), seen(mine(lc.Create, lc.LastSucceeded)))
-	if err != nil || d.Record.CFGUID != "guid" || !d.ForgetParameters {
-		t.Errorf("GUID %q, settled %t, %v", d.Record.CFGUID, d.ForgetParameters, err)
-	}
-}
-
-func TestFailureSaysWhy(t *testing.T) {
-	t.Parallel()
-	row := mine(lc.Create, lc.LastFailed)
-	silent := row
-	row.Last.Description = "the row's reason"
-	r := stored(lc.Instance, lc.Creating)
-	accepted(&r)
-	for name, test := range map[string]struct {
-		row  lc.Row
-		job  string
-		want string
-	}{
-		"the row's reason first": {row, "the job's reason", "the row's reason"},
-		"else the job's":         {silent, "the job's reason", "the job's reason"},
-		"never nothing":          {silent, "", "Cloud Foundry reported a failure and gave no reason."},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			job := &lc.JobStatus{State: lc.JobFailed, Description: test.job, Code: "RequiresApp"}
-			d, err := lc.Next(r, withJob(seen(test.row), job))
-			if err != nil || d.Result == nil || d.Result.Description != test.want || d.Result.Code != "RequiresApp" {
-				t.Errorf("ended %+v, %v, want %q", d.Result, err, test.want)
-			}
-		})
-	}
-}
-
-// TestOpenCall: what the intent to POST leaves in the record.
-func TestOpenCall(t *testing.T) {
-	t.Parallel()
-	r := stored(lc.Instance, lc.Creating)
-	r.LastCall = 7
-	r.OpenCalls = []lc.OpenCall{{Number: 6, Seq: 90, Verb: lc.Create, Until: noon()}, open(lc.Create, 100)}
-	tick := seen()
-	tick.Now = noon().Add(2 * time.Second)
-	d, err := lc.Next(r, tick)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(d.Record.OpenCalls) != 2 || d.Record.OpenCalls[0].Number != 7 {
-		t.Errorf("open calls %+v: want the expired one dropped, the other kept", d.Record.OpenCalls)
-	}
-	mine := d.Record.OpenCalls[len(d.Record.OpenCalls)-1]
-	want := lc.OpenCall{Number: 8, Seq: 100, Verb: lc.Create, Until: tick.Now.Add(settleAfter)}
-	if mine != want || d.Effect.CallNumber != 8 || d.Record.LastCall != 8 || d.Record.Operation.Calls != 1 {
-		t.Errorf("open call %+v, want %+v; effect %+v", mine, want, d.Effect)
-	}
-	if l := d.Record.Operation.Lease; l.Holder != "driver" || !l.Until.Equal(tick.LeaseUntil) {
-		t.Errorf("lease %+v", l)
-	}
-}
-
-// under is the tick with the instance in another state.
-func under(t lc.Tick, v lc.InstanceView) lc.Tick {
-	t.Instance = &v
-	t.Place = &lc.Place{}
-	return t
 }
 
 // TestBind is docs/protocol.md section 7; the rows of keys are those of section 4.
 func TestBind(t *testing.T) {
 	t.Parallel()
 	ok, failed, busy := mine(lc.Create, lc.LastSucceeded), mine(lc.Create, lc.LastFailed), mine(lc.Create, lc.LastInProgress)
-	fresh := func(r *lc.Record) { r.Operation.IDWasFree = true }
 	early := func(r *lc.Record) { r.InstanceGUID = "" }
 	cleaned := func(r *lc.Record) { r.Operation.Cleanup = lc.Cleanup{GUID: "guid", Job: "job"} }
-	another, never := instance(lc.Ready), instance(lc.DeleteFailed)
-	another.CreateOp, never.CFGUID = "another", ""
+	never, byName := instance(lc.DeleteFailed), ok
+	never.CFGUID, byName.MarkedByName = "", true
 	const c = lc.Creating
-	job := inState(lc.JobFailed)
 	post, clean := does(c, lc.SendCreate, ""), does(c, lc.SendDeleteLeftover, "guid")
 	runTicks(t, stored(lc.Binding, c), map[string]tickTest{
-		"reads the instance, even for a first call": {fresh, bare(), does(c, lc.ReadInstance, "")},
-		"first call of a fresh claim is sent":       {fresh, under(bare(), instance(lc.Ready)), post},
+		"reads the instance, even for a first call": {idWasFree, bare(), does(c, lc.ReadInstance, "")},
+		"first call of a fresh claim is sent":       {idWasFree, under(bare(), instance(lc.Ready)), post},
 		"looks under the recorded instance":         {as, under(bare(), instance(lc.Ready)), does(c, lc.FindByName, "parent")},
 		"looks under an instance just made":         {early, under(bare(), instance(lc.Ready)), does(c, lc.FindByName, "parent")},
 
 		"instance updating is posted to":           {as, under(seen(), instance(lc.Updating)), post},
 		"instance of a failed update is posted to": {as, under(seen(), instance(lc.UpdateFailed)), post},
 		"instance creating waits without a GUID":   {early, under(seen(), instance(lc.Creating)), waits(c)},
-		"instance ready at last is posted to":      {both(early, fresh), under(bare(), instance(lc.Ready)), post},
+		"instance ready at last is posted to":      {both(early, idWasFree), under(bare(), instance(lc.Ready)), post},
 		"instance create failed fails":             {early, under(bare(), instance(lc.CreateFailed)), ends(lc.CreateFailed)},
 		"instance that never was fails":            {early, under(bare(), never), ends(lc.CreateFailed)},
 		"instance deleting fails":                  {as, under(bare(), instance(lc.Deleting)), ends(lc.CreateFailed)},
@@ -303,47 +120,50 @@ func TestBind(t *testing.T) {
 		"instance gone fails":                      {as, under(bare(), instance(lc.Gone)), ends(lc.CreateFailed)},
 		"instance gone fails over an open POST":    {opened(lc.Create, 100), under(bare(), instance(lc.Gone)), ends(lc.CreateFailed)},
 		"instance absent fails":                    {as, under(bare(), instance(lc.Absent)), ends(lc.CreateFailed)},
-		"another incarnation fails":                {as, under(seen(ok), another), ends(lc.CreateFailed)},
+		"another incarnation fails":                {as, under(seen(ok), another()), ends(lc.CreateFailed)},
 
 		"none is posted":                        {as, seen(), post},
 		"mine in progress waits":                {as, seen(busy), waits(c)},
 		"mine succeeded succeeds":               {as, seen(ok), ends(lc.Ready)},
-		"mine failed and job failed":            {accepted, withJob(seen(failed), job), ends(lc.CreateFailed)},
-		"held: mine failed is removed":          {both(accepted, held), withJob(seen(failed), job), clean},
+		"mine failed and job failed":            {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.CreateFailed)},
+		"held: mine failed is removed":          {both(accepted, held), withJob(seen(failed), inState(lc.JobFailed)), clean},
 		"held: a removal is waited for":         {both(accepted, held, refused, cleaned), withJob(seen(failed), inState(lc.JobProcessing)), waits(c)},
 		"held: a removal that is unknown again": {both(accepted, held, refused), seen(failed), clean},
-		"held: a removal that failed is no key": {both(accepted, held, refused, cleaned), withJob(seen(mine(lc.Delete, lc.LastFailed)), job), clean},
+		"held: a removal that failed is no key": {both(accepted, held, refused, cleaned), withJob(seen(mine(lc.Delete, lc.LastFailed)), inState(lc.JobFailed)), clean},
 		"held: made after all, is no key":       {both(accepted, held, refused, cleaned), withJob(seen(ok), inState(lc.JobComplete)), clean},
 		"held: none left fails":                 {both(accepted, held, refused), seen(), ends(lc.CreateFailed)},
-		"stranger's key fails":                  {as, seen(lc.Row{GUID: "theirs"}), ends(lc.CreateFailed)},
+		"stranger's key fails":                  {as, seen(stranger()), ends(lc.CreateFailed)},
+
+		"marked by its name, nothing is open":       {as, seen(byName), ends(lc.Ready)},
+		"marked by its name, an older POST is open": {opened(lc.Create, 99), seen(byName), waits(c)},
+		"marked by its name, the own POST is open":  {opened(lc.Create, 100), seen(byName), ends(lc.Ready)},
+		"marked, which keeps others out":            {opened(lc.Create, 99), seen(ok), ends(lc.Ready)},
 	})
 }
 
-// TestBindThatCannotBeMadeExpires: its record is forgotten by itself where no attempt can
-// have left a key; a former one, which failed, may have (protocol.md 8).
+// TestBindThatCannotBeMadeExpires: its record is forgotten by itself where no attempt can have left a key; a former one,
+// which failed, may have (docs/protocol.md 8).
 func TestBindThatCannotBeMadeExpires(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
+	type test struct {
 		state   lc.State
-		fresh   bool
+		wasFree bool
 		calls   int
 		expires bool
-	}{
+	}
+	each(t, map[string]test{
 		"nothing was sent":             {lc.Deleting, true, 0, true},
 		"a POST was sent":              {lc.Deleting, true, 1, false},
 		"a former bind failed":         {lc.Deleting, false, 0, false},
 		"the instance and all is gone": {lc.Gone, false, 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := stored(lc.Binding, lc.Creating)
-			r.Operation.IDWasFree, r.Operation.Calls = test.fresh, test.calls
-			d, err := lc.Next(r, under(bare(), instance(test.state)))
-			if err != nil || d.Record.State != lc.CreateFailed || d.Record.ExpiresAt.IsZero() == test.expires {
-				t.Errorf("%q, expires %v, %v; want a failed bind that expires: %t", d.Record.State, d.Record.ExpiresAt, err, test.expires)
-			}
-		})
-	}
+	}, func(t *testing.T, test test) {
+		r := stored(lc.Binding, lc.Creating)
+		r.Operation.IDWasFree, r.Operation.Calls = test.wasFree, test.calls
+		d := decide(t, r, under(bare(), instance(test.state)))
+		if d.Record.State != lc.CreateFailed || d.Record.ExpiresAt.IsZero() == test.expires {
+			t.Errorf("%q, expires %v; want a failed bind that expires: %t", d.Record.State, d.Record.ExpiresAt, test.expires)
+		}
+	})
 }
 
 // TestBindRecordsItsInstance: the GUID comes into the record in the write before the POST.
@@ -353,72 +173,87 @@ func TestBindRecordsItsInstance(t *testing.T) {
 	r.InstanceGUID, r.Operation.IDWasFree = "", true
 	tick := under(bare(), instance(lc.Ready))
 	tick.Place = &lc.Place{API: "https://api.example", OrgGUID: "org"}
-	d, err := lc.Next(r, tick)
-	if err != nil || !d.Write || d.Effect.Do != lc.SendCreate || d.Record.InstanceGUID != "parent" || d.Record.Place != *tick.Place {
-		t.Errorf("%+v, %v", d, err)
+	d := decide(t, r, tick)
+	if !d.Write || d.Effect.Do != lc.SendCreate || d.Record.InstanceGUID != "parent" || d.Record.Place != *tick.Place {
+		t.Errorf("%+v", d)
 	}
 }
 
-// TestHeldBindRemembersTheFailure: the row that told it is gone when it is reported.
-func TestHeldBindRemembersTheFailure(t *testing.T) {
+// TestGUIDsAreRecordedEarly: with the answer to the POST, by the first tick that sees the row, and with each DELETE
+// (docs/protocol.md 1). A create over a failed one keeps them, and nothing that is gone does.
+func TestGUIDsAreRecordedEarly(t *testing.T) {
 	t.Parallel()
-	r := stored(lc.Binding, lc.Creating)
-	accepted(&r)
-	held(&r)
-	row := mine(lc.Create, lc.LastFailed)
-	row.Last.Description = "no more keys"
-	d, err := lc.Next(r, withJob(seen(row), &lc.JobStatus{State: lc.JobFailed, Code: "RequiresApp"}))
-	if err != nil {
-		t.Fatal(err)
+	creating, deleting := stored(lc.Instance, lc.Creating), stored(lc.Instance, lc.Deleting)
+	late, failed, gone := creating, stored(lc.Instance, lc.CreateFailed), stored(lc.Instance, lc.Gone)
+	overdue(&late)
+	failed.GUIDs, failed.CFGUID, failed.Place = []string{"first"}, "second", lc.Place{OrgGUID: "org"}
+	gone.GUIDs, gone.Place = failed.GUIDs, failed.Place
+	answered, reply := sentOff(lc.Creating, lc.SendCreate, lc.ReplyAccepted)
+	reply.Answer.GUID = "guid"
+	put := lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true}
+	busy := mine(lc.Create, lc.LastInProgress)
+	type test struct {
+		r     lc.Record
+		e     lc.Event
+		guids []string
+		place lc.Place
 	}
-	d, err = lc.Next(d.Record, seen())
-	if err != nil || d.Result == nil || d.Result.Description != "no more keys" || d.Result.Code != "RequiresApp" {
-		t.Errorf("ended %+v, %v", d.Result, err)
+	each(t, map[string]test{
+		"the answer names it":      {answered, reply, []string{"guid"}, lc.Place{}},
+		"a tick sees it":           {creating, seen(busy), []string{"guid"}, lc.Place{}},
+		"a DELETE is sent":         {deleting, seen(foreign(90)), []string{"other"}, lc.Place{}},
+		"a create over a failed":   {failed, put, []string{"first", "second"}, lc.Place{OrgGUID: "org"}},
+		"a create over a tomb":     {gone, put, nil, lc.Place{}},
+		"a delete keeps what is":   {failed, lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}, []string{"first"}, lc.Place{OrgGUID: "org"}},
+		"a delete that has ended":  {deleting, seen(), nil, lc.Place{}},
+		"a create that has ended":  {creating, seen(mine(lc.Create, lc.LastSucceeded)), []string{"guid"}, lc.Place{}},
+		"the deadline sees it":     {late, seen(busy), []string{"guid"}, lc.Place{}},
+		"a leftover that is found": {creating, seen(foreign(90), busy), []string{"guid", "other"}, lc.Place{}},
+	}, func(t *testing.T, test test) {
+		d := decide(t, test.r, test.e)
+		if !d.Write || !slices.Equal(d.Record.GUIDs, test.guids) || d.Record.Place != test.place {
+			t.Errorf("wrote %t, GUIDs %q, place %v; want GUIDs %q, place %v", d.Write, d.Record.GUIDs, d.Record.Place, test.guids, test.place)
+		}
+	})
+}
+
+// TestGUIDsAreFew: a record stays small however often a create fails.
+func TestGUIDsAreFew(t *testing.T) {
+	t.Parallel()
+	r := stored(lc.Instance, lc.Creating)
+	for i := range 30 {
+		row := mine(lc.Create, lc.LastInProgress)
+		row.GUID = fmt.Sprint("guid-", i)
+		r = decide(t, r, seen(row)).Record
+	}
+	if n := len(r.GUIDs); n != 10 || r.GUIDs[9] != "guid-29" {
+		t.Errorf("%d GUIDs: %q", n, r.GUIDs)
 	}
 }
 
-// TestUnbind is section 7; the rows are those of a delete.
-func TestUnbind(t *testing.T) {
+// TestFailureSaysWhy: a held bind too, whose row is gone when it is reported.
+func TestFailureSaysWhy(t *testing.T) {
 	t.Parallel()
-	tests := removals()
-	never := func(r *lc.Record) { r.InstanceGUID = "" }
-	const d = lc.Deleting
-	tests["no key was ever posted"] = tickTest{never, bare(), ends(lc.Gone)}
-	tests["reads the instance"] = tickTest{as, bare(), does(d, lc.ReadInstance, "")}
-	tests["looks under the recorded instance"] = tickTest{as, under(bare(), instance(lc.Ready)), does(d, lc.FindByName, "parent")}
-	tests["instance updating does not matter"] = tickTest{as, under(seen(mine(lc.Create, lc.LastSucceeded)), instance(lc.Updating)), does(d, lc.SendDelete, "guid")}
-	tests["open POST to an instance that is gone"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Gone)), ends(lc.Gone)}
-	tests["open POST to an instance being deleted"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Deleting)), waits(d)}
-	runTicks(t, stored(lc.Binding, d), tests)
-}
-
-// TestLooseNamesDoNotExcludeEachOther: where a key's name carries its operation, a key
-// of an older operation may still appear beside it (docs/protocol.md section 7).
-func TestLooseNamesDoNotExcludeEachOther(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		loose bool
-		open  []lc.OpenCall
-		want  lc.Outcome
-	}{
-		"nothing else is open":            {true, nil, lc.Ended},
-		"an older POST is open":           {true, []lc.OpenCall{open(lc.Create, 99)}, lc.Ongoing},
-		"the own POST is open":            {true, []lc.OpenCall{open(lc.Create, 100)}, lc.Ended},
-		"a marked key excludes another's": {false, []lc.OpenCall{open(lc.Create, 99)}, lc.Ended},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			row := mine(lc.Create, lc.LastSucceeded)
-			row.MarkedByName = test.loose
-			tick := seen(row)
-			d, err := lc.Next(lc.Record{
-				Kind: lc.Binding, State: lc.Creating, Seq: 100, OpenCalls: test.open,
-				InstanceCreateOp: tick.Instance.CreateOp, InstanceGUID: "i",
-				Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, Calls: 1, Deadline: noon().Add(time.Hour)},
-			}, tick)
-			if err != nil || d.Outcome != test.want {
-				t.Errorf("%q, %v; want %q", d.Outcome, err, test.want)
+	type test struct {
+		row, job, want string
+	}
+	each(t, map[string]test{
+		"the row's reason first": {"the row's reason", "the job's reason", "the row's reason"},
+		"else the job's":         {"", "the job's reason", "the job's reason"},
+		"never nothing":          {"", "", "Cloud Foundry reported a failure and gave no reason."},
+	}, func(t *testing.T, test test) {
+		row := mine(lc.Create, lc.LastFailed)
+		row.Last.Description = test.row
+		tick := withJob(seen(row), &lc.JobStatus{State: lc.JobFailed, Description: test.job, Code: "RequiresApp"})
+		create, bind := stored(lc.Instance, lc.Creating), stored(lc.Binding, lc.Creating)
+		accepted(&create)
+		both(accepted, held)(&bind)
+		for kind, d := range map[string]lc.Decision{
+			"create": decide(t, create, tick), "held bind": decide(t, decide(t, bind, tick).Record, seen()),
+		} {
+			if d.Result == nil || d.Result.Description != test.want || d.Result.Code != "RequiresApp" {
+				t.Errorf("%s: ended %+v, want %q", kind, d.Result, test.want)
 			}
-		})
-	}
+		}
+	})
 }

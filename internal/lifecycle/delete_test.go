@@ -11,18 +11,12 @@ import (
 // removals are the rows of docs/protocol.md section 6 that an unbind shares.
 func removals() map[string]tickTest {
 	row, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Delete, lc.LastFailed)
-	created := mine(lc.Create, lc.LastInProgress)
-	unmarked := lc.Row{GUID: "guid"}
-	updating := mine(lc.Update, lc.LastInProgress)
-	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
-	word := &lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true}
+	created, updating := mine(lc.Create, lc.LastInProgress), mine(lc.Update, lc.LastInProgress)
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
 	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.FailedDeletesByBroker = 4 })
 	const d = lc.Deleting
-	remove := does(d, lc.SendDelete, "guid")
-	asked := bare()
-	v := instance(lc.Ready)
-	asked.Instance = &v
+	remove, other := does(d, lc.SendDelete, "guid"), does(d, lc.SendDelete, "other")
+	asked := under(bare(), instance(lc.Ready))
 	return map[string]tickTest{
 		"own job is asked before a look-up":     {accepted, asked, asksJob(d)},
 		"own job processing saves the look-up":  {accepted, withJob(asked, inState(lc.JobProcessing)), waits(d)},
@@ -32,11 +26,11 @@ func removals() map[string]tickTest {
 		"none after the job is gone":            {accepted, withJob(seen(), inState(lc.JobComplete)), ends(lc.Gone)},
 		"none waits for an open POST":           {opened(lc.Create, 90), seen(), waits(d)},
 		"none does not wait for an open PATCH":  {opened(lc.Update, 90), seen(), ends(lc.Gone)},
-		"stranger's row is none":                {as, seen(lc.Row{GUID: "theirs"}), ends(lc.Gone)},
-		"unmarked row of the recorded GUID":     {as, seen(unmarked), remove},
+		"stranger's row is none":                {as, seen(stranger()), ends(lc.Gone)},
+		"unmarked row of the recorded GUID":     {as, seen(lc.Row{GUID: "guid"}), remove},
 		"row is removed by its GUID":            {as, seen(row), remove},
 		"row being created is removed":          {as, seen(created), remove},
-		"row of a lower seq is removed":         {as, seen(foreign(90)), does(d, lc.SendDelete, "other")},
+		"row of a lower seq is removed":         {as, seen(foreign(90)), other},
 		"row of an unknown operation fails":     {as, seen(unknown()), ends(lc.DeleteFailed)},
 		"deadline ends it":                      {overdue, seen(created), ends(lc.DeleteFailed)},
 		"deadline finds it gone":                {overdue, seen(), ends(lc.Gone)},
@@ -44,18 +38,18 @@ func removals() map[string]tickTest {
 		"deadline waits for an update at work":  {overdue, seen(updating), waits(d)},
 		"unknown row after ours":                {as, seen(unknown(), row), remove},
 		"unknown row waits for an open POST":    {opened(lc.Create, 90), seen(unknown()), waits(d)},
-		"row of a recorded GUID":                {owning("other"), seen(unknown()), does(d, lc.SendDelete, "other")},
-		"delete failed waits for an open PATCH": {both(accepted, opened(lc.Update, 90)), withJob(seen(failed), word), waits(d)},
+		"row of a recorded GUID":                {owning("other"), seen(unknown()), other},
+		"delete failed waits for an open PATCH": {both(accepted, opened(lc.Update, 90)), withJob(seen(failed), byBroker("")), waits(d)},
 		"refusals wait for an update at work":   {often, seen(updating), waits(d)},
 		"row and own job processing waits":      {accepted, withJob(seen(row), inState(lc.JobProcessing)), waits(d)},
 		"row and own job ended removes again":   {accepted, withJob(seen(row), inState(lc.JobComplete)), remove},
 		"row and own job lost removes again":    {accepted, withJob(seen(row), inState(lc.JobLost)), remove},
-		"other row after the job is removed":    {accepted, withJob(seen(foreign(90)), inState(lc.JobComplete)), does(d, lc.SendDelete, "other")},
+		"other row after the job is removed":    {accepted, withJob(seen(foreign(90)), inState(lc.JobComplete)), other},
 		"answer unknown removes again":          {sent, seen(row), remove},
-		"delete failed on the broker's word":    {accepted, withJob(seen(failed), word), ends(lc.DeleteFailed)},
+		"delete failed on the broker's word":    {accepted, withJob(seen(failed), byBroker("")), ends(lc.DeleteFailed)},
 		"delete failed in Cloud Foundry itself": {accepted, withJob(seen(failed), inState(lc.JobFailed)), remove},
 		"delete failed long ago":                {as, seen(failed), remove},
-		"broker's word, but the row says no":    {accepted, withJob(seen(row), word), remove},
+		"broker's word, but the row says no":    {accepted, withJob(seen(row), byBroker("")), remove},
 	}
 }
 
@@ -63,13 +57,27 @@ func removals() map[string]tickTest {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	tests := removals()
-	row := mine(lc.Create, lc.LastSucceeded)
-	unknown := seen(row)
-	unknown.BindingsKnown = false
+	unlisted := seen(mine(lc.Create, lc.LastSucceeded))
+	unlisted.BindingsKnown = false
 	const d = lc.Deleting
 	tests["looks by name"] = tickTest{as, bare(), does(d, lc.FindByName, "")}
-	tests["row asks for the bindings"] = tickTest{as, unknown, does(d, lc.ListBindings, "")}
+	tests["row asks for the bindings"] = tickTest{as, unlisted, does(d, lc.ListBindings, "")}
 	runTicks(t, stored(lc.Instance, d), tests)
+}
+
+// TestUnbind is section 7; the rows are those of a delete.
+func TestUnbind(t *testing.T) {
+	t.Parallel()
+	tests := removals()
+	never := func(r *lc.Record) { r.InstanceGUID = "" }
+	const d = lc.Deleting
+	tests["no key was ever posted"] = tickTest{never, bare(), ends(lc.Gone)}
+	tests["reads the instance"] = tickTest{as, bare(), does(d, lc.ReadInstance, "")}
+	tests["looks under the recorded instance"] = tickTest{as, under(bare(), instance(lc.Ready)), does(d, lc.FindByName, "parent")}
+	tests["instance updating does not matter"] = tickTest{as, under(seen(mine(lc.Create, lc.LastSucceeded)), instance(lc.Updating)), does(d, lc.SendDelete, "guid")}
+	tests["open POST to an instance that is gone"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Gone)), ends(lc.Gone)}
+	tests["open POST to an instance being deleted"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Deleting)), waits(d)}
+	runTicks(t, stored(lc.Binding, d), tests)
 }
 
 // TestDeleteWaitsForItsBindings: bindings of this incarnation go first.
@@ -80,11 +88,12 @@ func TestDeleteWaitsForItsBindings(t *testing.T) {
 	}
 	former := view(lc.Ready, true)
 	former.InstanceCreateOp = "former"
-	for name, test := range map[string]struct {
+	type test struct {
 		bindings []lc.BindingView
 		do       lc.Action
 		unbound  []string
-	}{
+	}
+	each(t, map[string]test{
 		"none":                             {nil, lc.SendDelete, nil},
 		"of a former incarnation":          {[]lc.BindingView{former}, lc.SendDelete, nil},
 		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.SendDelete, nil},
@@ -93,20 +102,14 @@ func TestDeleteWaitsForItsBindings(t *testing.T) {
 		"deleting beside a ready one":      {[]lc.BindingView{view(lc.Deleting, false), view(lc.Ready, false)}, lc.Unbind, []string{"ready"}},
 		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.SendDelete, nil},
 		"unbind failed, with an open POST": {[]lc.BindingView{view(lc.DeleteFailed, true)}, lc.Wait, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			tick := seen(mine(lc.Create, lc.LastSucceeded))
-			tick.Bindings = test.bindings
-			d, err := lc.Next(stored(lc.Instance, lc.Deleting), tick)
-			if err != nil || d.Effect.Do != test.do {
-				t.Errorf("does %q, %v, want %q", d.Effect.Do, err, test.do)
-			}
-			if diff := cmp.Diff(test.unbound, d.Effect.Bindings); diff != "" {
-				t.Errorf("unbinds (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}, func(t *testing.T, test test) {
+		tick := seen(mine(lc.Create, lc.LastSucceeded))
+		tick.Bindings = test.bindings
+		d := decide(t, stored(lc.Instance, lc.Deleting), tick)
+		if diff := cmp.Diff(test.unbound, d.Effect.Bindings); diff != "" || d.Effect.Do != test.do {
+			t.Errorf("does %q, want %q; unbinds (-want +got):\n%s", d.Effect.Do, test.do, diff)
+		}
+	})
 }
 
 // TestGone: the tombstone keeps the counters, and what may still take effect.
@@ -114,11 +117,7 @@ func TestGone(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Deleting)
 	r.OpenCalls = []lc.OpenCall{open(lc.Update, 90)}
-	d, err := lc.Next(r, seen())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := d.Record
+	got := decide(t, r, seen()).Record
 	if got.Life != r.Life+1 || got.Seq != r.Seq || !got.ExpiresAt.Equal(noon().Add(keep)) || len(got.OpenCalls) != 1 {
 		t.Errorf("tombstone %+v", got)
 	}

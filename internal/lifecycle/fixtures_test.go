@@ -1,10 +1,10 @@
 package lifecycle_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -12,41 +12,41 @@ import (
 // noon is when the unit tests play.
 func noon() time.Time { return time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC) }
 
-// column is a request, and how a table calls it.
-type column struct {
-	name    string
-	request lc.Request
+// each runs the check for every test of a table, beside each other.
+func each[T any](t *testing.T, tests map[string]T, check func(*testing.T, T)) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(t, test)
+		})
+	}
 }
 
-// line is a record, with its instance for a binding, and how a table calls it.
-type line struct {
-	name     string
-	record   lc.Record
-	instance lc.InstanceView
+// decide is Next for an event that is well formed.
+func decide(t *testing.T, r lc.Record, e lc.Event) lc.Decision {
+	t.Helper()
+	d, err := lc.Next(r, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
-// grid is one table of the lifecycle, derived from Next.
-type grid struct {
-	corner  string
-	lines   []line
-	columns []column
+// ask decides a request at noon, which may begin an operation called "new".
+func ask(t *testing.T, r lc.Record, q lc.Request) lc.Decision {
+	t.Helper()
+	q.Now, q.TombstoneTTL = noon(), keep
+	q.NewOperation = lc.NewOperation{ID: "new", Deadline: noon().Add(week), Due: noon().Add(time.Minute)}
+	return decide(t, r, q)
 }
 
 // states are all of them, in the order of a life.
 func states(kind lc.Kind) []lc.State {
-	all := []lc.State{lc.Absent, lc.Ghost, lc.Creating, lc.Ready, lc.Updating, lc.Deleting, lc.CreateFailed, lc.UpdateFailed, lc.DeleteFailed, lc.Gone}
-	if kind == lc.Instance {
-		return all
+	if kind == lc.Binding {
+		return []lc.State{lc.Absent, lc.Ghost, lc.Creating, lc.Ready, lc.Deleting, lc.CreateFailed, lc.DeleteFailed, lc.Gone}
 	}
-	return []lc.State{lc.Absent, lc.Ghost, lc.Creating, lc.Ready, lc.Deleting, lc.CreateFailed, lc.DeleteFailed, lc.Gone}
-}
-
-// name is what the tables call a state.
-func name(s lc.State) string {
-	if s == lc.Absent {
-		return "absent"
-	}
-	return string(s)
+	return []lc.State{lc.Absent, lc.Ghost, lc.Creating, lc.Ready, lc.Updating, lc.Deleting, lc.CreateFailed, lc.UpdateFailed, lc.DeleteFailed, lc.Gone}
 }
 
 // stored returns a record in the state, as a life that led there leaves it.
@@ -93,140 +93,177 @@ func instance(state lc.State) lc.InstanceView {
 	return v
 }
 
-// atNoon is the request as it is decided at noon, for an operation called "new".
-func atNoon(q lc.Request) lc.Request {
-	q.Now, q.TombstoneTTL = noon(), keep
-	q.NewOperation = lc.NewOperation{ID: "new", Deadline: noon().Add(week), Due: noon().Add(time.Minute)}
-	return q
+// another is a ready instance of another incarnation.
+func another() lc.InstanceView {
+	v := instance(lc.Ready)
+	v.CreateOp = "another"
+	return v
 }
 
-// decide gives the decision of a cell.
-func (g grid) decide(t *testing.T, l line, c column) lc.Decision {
+// mine is a row that the operation "mine" made.
+func mine(verb lc.Verb, state lc.LastState) lc.Row {
+	return lc.Row{GUID: "guid", Marked: true, Operation: "mine", Seq: 100, Last: lc.LastOperation{Verb: verb, State: state}}
+}
+
+// foreign is a row that another operation of the record made.
+func foreign(seq int64) lc.Row {
+	return lc.Row{GUID: "other", Marked: true, Operation: "theirs", Seq: seq, Last: lc.LastOperation{Verb: lc.Create, State: lc.LastSucceeded}}
+}
+
+// unknown is a row with our marks whose operation the record does not know.
+func unknown() lc.Row {
+	row := foreign(90)
+	row.Operation = "lost"
+	return row
+}
+
+// stranger is a row that somebody else made.
+func stranger() lc.Row { return lc.Row{GUID: "theirs"} }
+
+// bare is a tick at noon that has learned nothing.
+func bare() lc.Tick {
+	return lc.Tick{
+		Operation: "mine", ReadAt: noon(), Now: noon(), SettleAfter: settleAfter, TombstoneTTL: keep,
+		Wait: time.Minute, Driver: "driver", LeaseUntil: noon().Add(callTime),
+	}
+}
+
+// blind is a tick whose look-up failed.
+func blind() lc.Tick {
+	t := bare()
+	t.LookupFailed = true
+	return t
+}
+
+// seen is a tick that has learned everything but a job, and saw these rows.
+func seen(rows ...lc.Row) lc.Tick {
+	t := bare()
+	v := instance(lc.Ready)
+	t.Instance, t.BindingsKnown, t.Look = &v, true, &lc.Look{Began: noon(), Rows: rows}
+	return t
+}
+
+// under is the tick with the instance in another state, and with a known place.
+func under(t lc.Tick, v lc.InstanceView) lc.Tick {
+	t.Instance = &v
+	t.Place = &lc.Place{}
+	return t
+}
+
+func withJob(t lc.Tick, j *lc.JobStatus) lc.Tick {
+	t.Job = j
+	return t
+}
+
+func inState(state lc.JobState) *lc.JobStatus { return &lc.JobStatus{State: state} }
+
+// byBroker is a job that failed by the backing broker's own word.
+func byBroker(text string) *lc.JobStatus {
+	return &lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true, Description: text}
+}
+
+// open is a call that may still take effect for a minute.
+func open(verb lc.Verb, seq int64) lc.OpenCall {
+	return lc.OpenCall{Number: 7, Seq: seq, Verb: verb, Until: noon().Add(time.Minute)}
+}
+
+// Changes of a record.
+
+func as(*lc.Record) {}
+
+func both(changes ...func(*lc.Record)) func(*lc.Record) {
+	return func(r *lc.Record) {
+		for _, c := range changes {
+			c(r)
+		}
+	}
+}
+
+func accepted(r *lc.Record) {
+	r.Operation.Job, r.Operation.JobGUID, r.Operation.Calls = "job", "guid", 1
+}
+
+func refused(r *lc.Record)   { r.Operation.FinalRefusal = "quota" }
+func held(r *lc.Record)      { r.Operation.Held = true }
+func idWasFree(r *lc.Record) { r.Operation.IDWasFree = true }
+func overdue(r *lc.Record)   { r.Operation.Deadline = noon() }
+
+func opened(verb lc.Verb, seq int64) func(*lc.Record) {
+	return func(r *lc.Record) { r.OpenCalls = append(r.OpenCalls, open(verb, seq)) }
+}
+
+// owning is a record that knows the GUID of a row of its own.
+func owning(guid string) func(*lc.Record) {
+	return func(r *lc.Record) { r.GUIDs = append(r.GUIDs, guid) }
+}
+
+// tickTest is a row of docs/protocol.md.
+type tickTest struct {
+	change func(*lc.Record)
+	tick   lc.Tick
+	want   got
+}
+
+// got is what a tick decided, in short.
+type got struct {
+	Outcome lc.Outcome
+	State   lc.State
+	Do      lc.Action
+	GUID    string
+	Job     string
+}
+
+func waits(s lc.State) got   { return got{Outcome: lc.Ongoing, State: s, Do: lc.Wait} }
+func ends(s lc.State) got    { return got{Outcome: lc.Ended, State: s} }
+func asksJob(s lc.State) got { return got{Outcome: lc.Ongoing, State: s, Do: lc.AskJob, Job: "job"} }
+
+func does(s lc.State, do lc.Action, guid string) got {
+	return got{Outcome: lc.Ongoing, State: s, Do: do, GUID: guid}
+}
+
+// runTicks decides each row, and checks what all decisions have in common.
+func runTicks(t *testing.T, r lc.Record, tests map[string]tickTest) {
 	t.Helper()
-	q := atNoon(c.request)
-	q.Instance = l.instance
-	d, err := lc.Next(l.record, q)
-	if err != nil {
-		t.Fatalf("%s, %s: %v", l.name, c.name, err)
-	}
-	return d
+	each(t, tests, func(t *testing.T, test tickTest) {
+		r := r.Clone()
+		test.change(&r)
+		before := r.Clone()
+		d := decide(t, r, test.tick)
+		g := got{Outcome: d.Outcome, State: d.Record.State, Do: d.Effect.Do, GUID: d.Effect.GUID, Job: d.Effect.Job}
+		if diff := cmp.Diff(test.want, g); diff != "" {
+			t.Errorf("decision (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(before, r); diff != "" {
+			t.Errorf("Next changed its argument:\n%s", diff)
+		}
+		checkEffect(t, before, d)
+	})
 }
 
-// methods are the HTTP methods of the requests, as the page names them.
-func methods() map[lc.Verb]string {
-	return map[lc.Verb]string{lc.Create: "PUT", lc.Update: "PATCH", lc.Delete: "DELETE"}
-}
-
-// answers are what platforms are told by the outcomes, as the page names them.
-func answers() map[lc.Outcome]string {
-	return map[lc.Outcome]string{
-		lc.Accepted: "202 new", lc.Running: "202 same operation", lc.Exists: "200", lc.Hold: "held",
-		lc.Conflict: "409", lc.Busy: "422 ConcurrencyError", lc.AsyncRequired: "422 AsyncRequired",
-		lc.NotUpdatable: "422 with a description", lc.Missing: "404", lc.AlreadyGone: "410",
-	}
-}
-
-// cells returns the table, its head line first.
-func (g grid) cells(t *testing.T) [][]string {
+// checkEffect: nothing leaves unrecorded, and only ends have results.
+func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
 	t.Helper()
-	head := []string{g.corner}
-	for _, c := range g.columns {
-		head = append(head, c.name)
-	}
-	rows := [][]string{head}
-	for _, l := range g.lines {
-		row := []string{l.name}
-		for _, c := range g.columns {
-			row = append(row, answers()[g.decide(t, l, c).Outcome])
+	switch {
+	case d.Effect.Do == lc.SendCreate, d.Effect.Do == lc.SendUpdate:
+		if !d.Write || !holds(d.Record, d.Effect.CallNumber) || holds(before, d.Effect.CallNumber) {
+			t.Errorf("%s without an open call of its own: %+v", d.Effect.Do, d.Record.OpenCalls)
 		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// parsed reads a table that was written with bars.
-func parsed(text string) [][]string {
-	var rows [][]string
-	for l := range strings.Lines(strings.TrimSpace(text)) {
-		var row []string
-		for _, cell := range strings.Split(l, "|") {
-			row = append(row, strings.TrimSpace(cell))
+	case d.Effect.Do == lc.SendDelete, d.Effect.Do == lc.SendDeleteLeftover:
+		if !d.Write {
+			t.Errorf("%s without a write", d.Effect.Do)
 		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-// markdown writes the table for docs/lifecycle.md.
-func markdown(rows [][]string) string {
-	var b strings.Builder
-	for i, row := range rows {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(row, " | "))
-		if i == 0 {
-			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(row)))
+	case asks(d.Effect.Do):
+		if d.Write {
+			t.Errorf("%s writes", d.Effect.Do)
 		}
 	}
-	return b.String()
-}
-
-func instanceGrid(incomplete bool) grid {
-	g := grid{corner: "the instance is", columns: []column{
-		{"PUT same", lc.Request{Verb: lc.Create, SameAttributes: true}},
-		{"PUT different", lc.Request{Verb: lc.Create}},
-		{"PATCH same target", lc.Request{Verb: lc.Update, SameAttributes: true}},
-		{"PATCH other target", lc.Request{Verb: lc.Update}},
-		{"PATCH without effect", lc.Request{Verb: lc.Update, NoEffect: true}},
-		{"PATCH empty", lc.Request{Verb: lc.Update, NoEffect: true, NamesNothing: true}},
-		{"DELETE", lc.Request{Verb: lc.Delete}},
-	}}
-	for i := range g.columns {
-		g.columns[i].request.AcceptsIncomplete = incomplete
+	if ended := d.Outcome == lc.Ended; ended != (d.Result != nil) || ended != d.ForgetParameters {
+		t.Errorf("outcome %s with result %v, parameters forgotten: %t", d.Outcome, d.Result, d.ForgetParameters)
 	}
-	for _, s := range states(lc.Instance) {
-		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Instance, s)})
+	if d.Result == nil {
+		return
 	}
-	return g
-}
-
-func bindingGrid(incomplete bool) grid {
-	g := grid{corner: "the binding is", columns: []column{
-		{"PUT same", lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: incomplete}},
-		{"PUT different", lc.Request{Verb: lc.Create, AcceptsIncomplete: incomplete}},
-		{"DELETE", lc.Request{Verb: lc.Delete, AcceptsIncomplete: incomplete}},
-	}}
-	for _, s := range states(lc.Binding) {
-		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, s), instance: instance(lc.Ready)})
+	if f, ok := d.Record.Result("mine"); !ok || f != *d.Result || !d.Write || (!f.Succeeded && f.Description == "") {
+		t.Errorf("result %+v, remembered as %+v", *d.Result, f)
 	}
-	another := instance(lc.Ready)
-	another.CreateOp = "another"
-	g.lines = append(g.lines, line{name: "ready, of a former incarnation", record: stored(lc.Binding, lc.Ready), instance: another})
-	return g
-}
-
-// claimGrid is what a binding may do by the state of its instance.
-func claimGrid() grid {
-	g := grid{corner: "the instance is", columns: []column{
-		{"bind, new, asynchronous", lc.Request{Verb: lc.Create, AcceptsIncomplete: true}},
-		{"bind, new, synchronous", lc.Request{Verb: lc.Create}},
-	}}
-	for _, s := range states(lc.Instance) {
-		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, lc.Absent), instance: instance(s)})
-	}
-	never := instance(lc.DeleteFailed)
-	never.CFGUID = ""
-	g.lines = append(g.lines, line{name: "delete failed, never made", record: stored(lc.Binding, lc.Absent), instance: never})
-	return g
-}
-
-// livingGrid is what a binding that is ready may do by the state of its instance.
-func livingGrid() grid {
-	g := grid{corner: "the instance is", columns: []column{
-		{"bind, same", lc.Request{Verb: lc.Create, SameAttributes: true, AcceptsIncomplete: true}},
-		{"bind, different", lc.Request{Verb: lc.Create, AcceptsIncomplete: true}},
-		{"unbind", lc.Request{Verb: lc.Delete, AcceptsIncomplete: true}},
-	}}
-	for _, s := range states(lc.Instance) {
-		g.lines = append(g.lines, line{name: name(s), record: stored(lc.Binding, lc.Ready), instance: instance(s)})
-	}
-	return g
 }

@@ -50,7 +50,7 @@ func (a *arrows) requests(t *testing.T, g grid) {
 	for _, l := range g.lines {
 		for _, c := range g.columns {
 			d := g.decide(t, l, c)
-			label := methods()[c.request.Verb]
+			label := methods[c.request.Verb]
 			if d.Outcome == lc.AlreadyGone {
 				label += " (410)"
 			}
@@ -87,20 +87,18 @@ type sight struct {
 
 // sights are the ways in which operations end.
 func sights(kind lc.Kind) []sight {
-	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	vanished := func(r *lc.Record) { r.Operation.Job = "job" }
-	failedJob := &lc.JobStatus{State: lc.JobFailed, FromBackingBroker: true}
 	all := []sight{
 		{lc.Creating, "its row succeeded", seen(mine(lc.Create, lc.LastSucceeded)), as},
-		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), failedJob), accepted},
+		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), byBroker("")), accepted},
 		{lc.Creating, "refused for good", seen(), refused},
 		{lc.Creating, "vanished", withJob(seen(), inState(lc.JobComplete)), vanished},
-		{lc.Creating, "name in use by somebody else", seen(lc.Row{GUID: "theirs"}), as},
+		{lc.Creating, "name in use by somebody else", seen(stranger()), as},
 		{lc.Creating, "made by an operation that the record does not know", seen(unknown()), as},
 		{lc.Creating, "name taken by what cannot be seen", seen(), func(r *lc.Record) { r.Operation.NameTaken = 3 }},
 		{lc.Creating, "deadline", seen(), overdue},
 		{lc.Deleting, "no row, no open POST", seen(), as},
-		{lc.Deleting, "the backing broker refused", withJob(seen(mine(lc.Delete, lc.LastFailed)), failedJob), accepted},
+		{lc.Deleting, "the backing broker refused", withJob(seen(mine(lc.Delete, lc.LastFailed)), byBroker("")), accepted},
 		{lc.Deleting, "made by an operation that the record does not know", seen(unknown()), as},
 		{lc.Deleting, "deadline", seen(mine(lc.Create, lc.LastInProgress)), overdue},
 	}
@@ -114,7 +112,7 @@ func sights(kind lc.Kind) []sight {
 	marked.Update = "mine"
 	return append(all,
 		sight{lc.Updating, "its mark is there", seen(marked), as},
-		sight{lc.Updating, "its job failed", withJob(seen(mine(lc.Update, lc.LastFailed)), failedJob), accepted},
+		sight{lc.Updating, "its job failed", withJob(seen(mine(lc.Update, lc.LastFailed)), byBroker("")), accepted},
 		sight{lc.Updating, "refused for good", seen(mine(lc.Create, lc.LastSucceeded)), refused},
 		sight{lc.Updating, "the row is gone", seen(), as},
 		sight{lc.Updating, "deadline", seen(mine(lc.Create, lc.LastSucceeded)), overdue},

@@ -8,8 +8,7 @@ import (
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// TestWaitingSaysWhatFor: every state in which a driver only waits has its sentence, from
-// the record alone.
+// TestWaitingSaysWhatFor: every state in which a driver only waits has its sentence, from the record alone.
 func TestWaitingSaysWhatFor(t *testing.T) {
 	t.Parallel()
 	asked := func(r *lc.Record) { r.Operation.Calls = 1 }
@@ -26,13 +25,14 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 	trouble := func(r *lc.Record) { r.Operation.TemporaryRefusal = "The organization is suspended" }
 	later := func(r *lc.Record) { r.Operation.NotBefore = noon().Add(32 * time.Second) }
 	away := func(r *lc.Record) { r.Operation.NoAnswer = "Nobody answers." }
-	for name, test := range map[string]struct {
+	type test struct {
 		kind     lc.Kind
 		state    lc.State
 		instance lc.State
 		change   func(*lc.Record)
 		want     string
-	}{
+	}
+	each(t, map[string]test{
 		"create, not begun":           {lc.Instance, lc.Creating, "", as, "Cloud Foundry is about to be asked for the service instance."},
 		"create":                      {lc.Instance, lc.Creating, "", asked, "Cloud Foundry is creating the service instance."},
 		"create, being sent":          {lc.Instance, lc.Creating, "", busy, "Cloud Foundry is creating the service instance."},
@@ -55,27 +55,23 @@ func TestWaitingSaysWhatFor(t *testing.T) {
 		"refused for now":             {lc.Instance, lc.Deleting, "", trouble, "The organization is suspended"},
 		"refused, with a pause":       {lc.Instance, lc.Deleting, "", both(trouble, later), "The organization is suspended. The next try begins at 12:00:32 UTC."},
 		"nobody answers":              {lc.Instance, lc.Updating, "", both(trouble, away), "Nobody answers."},
-		"deadline over":               {lc.Instance, lc.Updating, "", func(r *lc.Record) { r.Operation.Deadline = noon() }, "The time that it was given is over; it is about to end."},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := stored(test.kind, test.state)
-			test.change(&r)
-			if got := lc.Waiting(r, instance(test.instance), noon(), defaultPace()); !strings.Contains(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
-		})
-	}
+		"deadline over":               {lc.Instance, lc.Updating, "", overdue, "The time that it was given is over; it is about to end."},
+	}, func(t *testing.T, test test) {
+		r := stored(test.kind, test.state)
+		test.change(&r)
+		if got := lc.Waiting(r, instance(test.instance), noon(), defaultPace()); !strings.Contains(got, test.want) {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	})
 }
 
-// TestADeleteNamesTheBindingThatHoldsItUp: its poll says why the unbind does not end, and
-// that is written once.
+// TestADeleteNamesTheBindingThatHoldsItUp: its poll says why the unbind does not end, and that is written once.
 func TestADeleteNamesTheBindingThatHoldsItUp(t *testing.T) {
 	t.Parallel()
 	view := lc.BindingView{ID: "b", State: lc.Deleting, InstanceCreateOp: "made", Problem: "The broker timed out."}
 	d := drive(t, stored(lc.Instance, lc.Deleting), func(k *lc.Tick) {
 		k.BindingsKnown, k.Bindings = true, []lc.BindingView{view}
-		k.Look = &lc.Look{Began: k.ReadAt, Rows: []lc.Row{mine(lc.Create, lc.LastSucceeded)}}
+		k.Look = &lc.Look{Began: k.ReadAt, Rows: []lc.Row{living()}}
 	})
 	d.until(noon().Add(10 * time.Minute))
 	d.says("The service binding b is not deleted yet: The broker timed out.")
@@ -87,15 +83,33 @@ func TestADeleteNamesTheBindingThatHoldsItUp(t *testing.T) {
 	d.says("The service instance is deleted once it has no service bindings any more.")
 }
 
-// TestDueIsNeverLongAfterTheDeadline: a driver that died waiting for it is soon missed.
-func TestDueIsNeverLongAfterTheDeadline(t *testing.T) {
+// TestOvertime: each kind of operation has a text of its own, with what stood in the way.
+func TestOvertime(t *testing.T) {
 	t.Parallel()
-	r := stored(lc.Instance, lc.Deleting)
-	r.Operation.Due, r.Operation.Deadline = noon(), noon().Add(time.Hour)
-	tick := seen()
-	r.OpenCalls, tick.Wait = []lc.OpenCall{open(lc.Create, 90)}, time.Hour
-	d, err := lc.Next(r, tick)
-	if late := d.Record.Operation.Due.Sub(r.Operation.Deadline); err != nil || late <= 0 || late > 5*time.Minute {
-		t.Errorf("due %s after the deadline, %v", late, err)
+	for _, test := range []struct {
+		kind  lc.Kind
+		state lc.State
+		wants []string
+	}{
+		{lc.Instance, lc.Creating, []string{"service instance was not created", "create it again"}},
+		{lc.Instance, lc.Updating, []string{"update did not end", "still there", "Send the update again"}},
+		{lc.Instance, lc.Deleting, []string{"service instance was not deleted", "Delete it again"}},
+		{lc.Binding, lc.Creating, []string{"service binding was not created", "create it again"}},
+		{lc.Binding, lc.Deleting, []string{"service binding was not deleted", "Delete it again"}},
+	} {
+		r, tick := stored(test.kind, test.state), blind()
+		r.Operation.TemporaryRefusal, tick.Now = "The organization is suspended.", r.Operation.Deadline
+		d := decide(t, r, tick)
+		if d.Result == nil {
+			t.Fatalf("%s %s: %+v", test.kind, test.state, d)
+		}
+		for _, want := range append(test.wants, "168h", "The organization is suspended.") {
+			if !strings.Contains(d.Result.Description, want) {
+				t.Errorf("%s, %s: %q lacks %q", test.kind, test.state, d.Result.Description, want)
+			}
+		}
+		if test.state == lc.Updating && strings.Contains(d.Result.Description, "elete it") {
+			t.Errorf("the user of a working instance is told: %q", d.Result.Description)
+		}
 	}
 }

@@ -9,176 +9,28 @@ import (
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// mine is a row that the operation "mine" made.
-func mine(verb lc.Verb, state lc.LastState) lc.Row {
-	return lc.Row{GUID: "guid", Marked: true, Operation: "mine", Seq: 100, Last: lc.LastOperation{Verb: verb, State: state}}
-}
-
-// foreign is a row that another operation of the record made.
-func foreign(seq int64) lc.Row {
-	return lc.Row{GUID: "other", Marked: true, Operation: "theirs", Seq: seq, Last: lc.LastOperation{Verb: lc.Create, State: lc.LastSucceeded}}
-}
-
-// unknown is a row with our marks whose operation the record does not know.
-func unknown() lc.Row {
-	row := foreign(90)
-	row.Operation = "lost"
-	return row
-}
-
-// bare is a tick at noon that has learned nothing.
-func bare() lc.Tick {
-	return lc.Tick{
-		Operation: "mine", ReadAt: noon(), Now: noon(), SettleAfter: settleAfter, TombstoneTTL: keep,
-		Wait: time.Minute, Driver: "driver", LeaseUntil: noon().Add(callTime),
-	}
-}
-
-// seen is a tick that has learned everything but a job, and saw these rows.
-func seen(rows ...lc.Row) lc.Tick {
-	t := bare()
-	v := instance(lc.Ready)
-	t.Instance, t.BindingsKnown, t.Look = &v, true, &lc.Look{Began: noon(), Rows: rows}
-	return t
-}
-
-func withJob(t lc.Tick, j *lc.JobStatus) lc.Tick {
-	t.Job = j
-	return t
-}
-
-func inState(state lc.JobState) *lc.JobStatus { return &lc.JobStatus{State: state} }
-
-// open is a call that may still take effect for a minute.
-func open(verb lc.Verb, seq int64) lc.OpenCall {
-	return lc.OpenCall{Number: 7, Seq: seq, Verb: verb, Until: noon().Add(time.Minute)}
-}
-
-// tickTest is a row of docs/protocol.md.
-type tickTest struct {
-	change func(*lc.Record)
-	tick   lc.Tick
-	want   got
-}
-
-// got is what a tick decided, in short.
-type got struct {
-	Outcome lc.Outcome
-	State   lc.State
-	Do      lc.Action
-	GUID    string
-	Job     string
-}
-
-func waits(s lc.State) got   { return got{Outcome: lc.Ongoing, State: s, Do: lc.Wait} }
-func ends(s lc.State) got    { return got{Outcome: lc.Ended, State: s} }
-func asksJob(s lc.State) got { return got{Outcome: lc.Ongoing, State: s, Do: lc.AskJob, Job: "job"} }
-
-func does(s lc.State, do lc.Action, guid string) got {
-	return got{Outcome: lc.Ongoing, State: s, Do: do, GUID: guid}
-}
-
-func as(*lc.Record) {}
-
-func accepted(r *lc.Record) {
-	r.Operation.Job, r.Operation.JobGUID, r.Operation.Calls = "job", "guid", 1
-}
-
-func opened(verb lc.Verb, seq int64) func(*lc.Record) {
-	return func(r *lc.Record) { r.OpenCalls = append(r.OpenCalls, open(verb, seq)) }
-}
-
-func both(changes ...func(*lc.Record)) func(*lc.Record) {
-	return func(r *lc.Record) {
-		for _, c := range changes {
-			c(r)
-		}
-	}
-}
-
-func refused(r *lc.Record) { r.Operation.FinalRefusal = "quota" }
-func held(r *lc.Record)    { r.Operation.Held = true }
-
-// runTicks decides each row, and checks what all decisions have in common.
-func runTicks(t *testing.T, r lc.Record, tests map[string]tickTest) {
-	t.Helper()
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := r.Clone()
-			test.change(&r)
-			before := r.Clone()
-			d, err := lc.Next(r, test.tick)
-			if err != nil {
-				t.Fatal(err)
-			}
-			g := got{Outcome: d.Outcome, State: d.Record.State, Do: d.Effect.Do, GUID: d.Effect.GUID, Job: d.Effect.Job}
-			if diff := cmp.Diff(test.want, g); diff != "" {
-				t.Errorf("decision (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, r); diff != "" {
-				t.Errorf("Next changed its argument:\n%s", diff)
-			}
-			checkEffect(t, before, d)
-		})
-	}
-}
-
-// checkEffect: nothing leaves unrecorded, and only ends have results.
-func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
-	t.Helper()
-	switch d.Effect.Do {
-	case lc.SendCreate, lc.SendUpdate:
-		if !d.Write || !holds(d.Record, d.Effect.CallNumber) || holds(before, d.Effect.CallNumber) {
-			t.Errorf("%s without an open call of its own: %+v", d.Effect.Do, d.Record.OpenCalls)
-		}
-	case lc.SendDelete, lc.SendDeleteLeftover:
-		if !d.Write {
-			t.Errorf("%s without a write", d.Effect.Do)
-		}
-	case lc.ReadInstance, lc.ListBindings, lc.FindByName, lc.FindByGUID, lc.AskJob, lc.FindOrg:
-		if d.Write {
-			t.Errorf("%s writes", d.Effect.Do)
-		}
-	default:
-	}
-	if (d.Outcome == lc.Ended) != (d.Result != nil) {
-		t.Errorf("outcome %s with result %v", d.Outcome, d.Result)
-	}
-	if d.Result == nil {
-		return
-	}
-	if f, ok := d.Record.Result("mine"); !ok || f != *d.Result || !d.Write || (!f.Succeeded && f.Description == "") {
-		t.Errorf("result %+v, remembered as %+v", *d.Result, f)
-	}
-}
-
 // TestTick: what comes before the rows of every operation.
 func TestTick(t *testing.T) {
 	t.Parallel()
 	lease := func(until time.Duration) func(*lc.Record) {
 		return func(r *lc.Record) { r.Operation.Lease = lc.Lease{Holder: "other", Until: noon().Add(until)} }
 	}
-	own := bare()
-	own.Operation = "older"
-	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
-	blind := bare()
-	blind.LookupFailed = true
-	dead := seen()
-	dead.LivingDrivers = "driver"
-	runTicks(t, stored(lc.Instance, lc.Creating), map[string]tickTest{
-		"operation not current stops":        {as, own, got{Outcome: lc.Stopped, State: lc.Creating}},
+	older, dead := bare(), seen()
+	older.Operation, dead.LivingDrivers = "older", "driver"
+	const c = lc.Creating
+	runTicks(t, stored(lc.Instance, c), map[string]tickTest{
+		"operation not current stops":        {as, older, got{Outcome: lc.Stopped, State: c}},
 		"ended operation stops":              {func(r *lc.Record) { r.State = lc.Ready }, bare(), got{Outcome: lc.Stopped, State: lc.Ready}},
-		"deadline looks once more":           {overdue, bare(), does(lc.Creating, lc.FindByName, "")},
+		"deadline looks once more":           {overdue, bare(), does(c, lc.FindByName, "")},
 		"deadline ends it":                   {overdue, seen(), ends(lc.CreateFailed)},
-		"deadline ends it blindly":           {overdue, blind, ends(lc.CreateFailed)},
+		"deadline ends it blindly":           {overdue, blind(), ends(lc.CreateFailed)},
 		"deadline ends it over an open call": {both(opened(lc.Create, 100), overdue), seen(), ends(lc.CreateFailed)},
 		"deadline ends it over a lease":      {both(lease(time.Second), overdue), seen(), ends(lc.CreateFailed)},
 		"deadline finds it made":             {overdue, seen(mine(lc.Create, lc.LastSucceeded)), ends(lc.Ready)},
 		"deadline finds it in progress":      {overdue, seen(mine(lc.Create, lc.LastInProgress)), ends(lc.CreateFailed)},
-		"lease of another waits":             {lease(time.Second), seen(), waits(lc.Creating)},
-		"lease that is over does not":        {lease(0), seen(), does(lc.Creating, lc.SendCreate, "")},
-		"lease of the dead does not":         {lease(time.Second), dead, does(lc.Creating, lc.SendCreate, "")},
+		"lease of another waits":             {lease(time.Second), seen(), waits(c)},
+		"lease that is over does not":        {lease(0), seen(), does(c, lc.SendCreate, "")},
+		"lease of the dead does not":         {lease(time.Second), dead, does(c, lc.SendCreate, "")},
 	})
 }
 
@@ -187,45 +39,109 @@ func TestLeaseOfAnotherWritesNothing(t *testing.T) {
 	r := stored(lc.Instance, lc.Creating)
 	r.Operation.Due = noon()
 	r.Operation.Lease = lc.Lease{Holder: "other", Until: noon().Add(time.Second)}
-	d, err := lc.Next(r, bare())
-	if err != nil || d.Write {
-		t.Errorf("wrote %t, %v: the holder would lose its note of the answer", d.Write, err)
+	if d := decide(t, r, bare()); d.Write {
+		t.Error("it writes: the holder would lose its note of the answer")
 	}
+}
+
+// TestDue: a tick that waits writes only when the janitor would come before the next; and a driver that died waiting for
+// the deadline is soon missed after it.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	type test struct {
+		due, deadline, wait time.Duration
+		write               bool
+		least, most         time.Duration
+	}
+	each(t, map[string]test{
+		"an hour ahead":       {time.Hour, week, time.Minute, false, time.Hour, time.Hour},
+		"before the next":     {time.Minute, week, time.Minute, true, 3 * time.Minute, 5 * time.Minute},
+		"up to the deadline":  {0, time.Hour, time.Hour, true, time.Hour + 1, time.Hour + 5*time.Minute},
+		"beyond the deadline": {0, time.Minute, time.Hour, true, time.Hour + 1, time.Hour + 5*time.Minute},
+	}, func(t *testing.T, test test) {
+		r := stored(lc.Instance, lc.Deleting)
+		r.Operation.Due, r.Operation.Deadline = noon().Add(test.due), noon().Add(test.deadline)
+		r.OpenCalls = []lc.OpenCall{open(lc.Create, 90)}
+		tick := seen()
+		tick.Wait = test.wait
+		d := decide(t, r, tick)
+		due := d.Record.Operation.Due.Sub(noon())
+		if d.Effect.Do != lc.Wait || d.Write != test.write || due < test.least || due > test.most {
+			t.Errorf("%s, wrote %t, due in %s; want it to write: %t, and %s to %s", d.Effect.Do, d.Write, due, test.write, test.least, test.most)
+		}
+	})
 }
 
 func TestDeadlineKeepsOpenCalls(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Creating)
-	r.Operation.Deadline = noon()
+	overdue(&r)
 	r.OpenCalls = []lc.OpenCall{{Number: 1, Seq: 100, Verb: lc.Create, Until: noon()}, {Number: 2, Seq: 100, Verb: lc.Create, Until: noon().Add(1)}}
-	d, err := lc.Next(r, seen())
-	if diff := cmp.Diff(r.OpenCalls[1:], d.Record.OpenCalls); err != nil || diff != "" {
-		t.Errorf("open calls (-want +got), %v:\n%s", err, diff)
+	if diff := cmp.Diff(r.OpenCalls[1:], decide(t, r, seen()).Record.OpenCalls); diff != "" {
+		t.Errorf("open calls (-want +got):\n%s", diff)
 	}
 }
 
-// TestAnOlderLookEndsNothing: one list may serve many operations, but "not there"
-// ends one only when the list began after the record was read (protocol.md 3.9).
+// TestAnOlderLookEndsNothing: one list may serve many operations, but "not there" ends one only when the list began after
+// the record was read (docs/protocol.md 3.9).
 func TestAnOlderLookEndsNothing(t *testing.T) {
 	t.Parallel()
-	refused := lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, FinalRefusal: "no", Calls: 1, Answered: 1}
-	for name, r := range map[string]lc.Record{
-		"a delete":           {Kind: lc.Instance, State: lc.Deleting, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
-		"an unbind":          {Kind: lc.Binding, State: lc.Deleting, Seq: 100, InstanceGUID: "i", Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Delete}},
-		"a refused create":   {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: refused},
-		"a vanished one too": {Kind: lc.Instance, State: lc.Creating, Seq: 100, Operation: lc.Operation{ID: "mine", Seq: 100, Verb: lc.Create, CreatedWithoutJob: true, Calls: 1, Answered: 1}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r.Operation.Deadline = noon().Add(time.Hour)
-			for began, want := range map[time.Duration]lc.Outcome{0: lc.Ended, time.Second: lc.Ended, -time.Second: lc.Ongoing} {
-				tick := seen()
-				tick.Look.Began = tick.ReadAt.Add(began)
-				d, err := lc.Next(r, tick)
-				if err != nil || d.Outcome != want {
-					t.Errorf("the look-up began %v after the read: %q, %v; want %q", began, d.Outcome, err, want)
-				}
-			}
-		})
+	type test struct {
+		kind   lc.Kind
+		state  lc.State
+		change func(*lc.Record)
 	}
+	each(t, map[string]test{
+		"a delete":           {lc.Instance, lc.Deleting, as},
+		"an unbind":          {lc.Binding, lc.Deleting, as},
+		"a refused create":   {lc.Instance, lc.Creating, refused},
+		"a vanished one too": {lc.Instance, lc.Creating, func(r *lc.Record) { r.Operation.CreatedWithoutJob = true }},
+	}, func(t *testing.T, test test) {
+		r := stored(test.kind, test.state)
+		test.change(&r)
+		for began, want := range map[time.Duration]lc.Outcome{0: lc.Ended, time.Second: lc.Ended, -time.Second: lc.Ongoing} {
+			tick := seen()
+			tick.Look.Began = tick.ReadAt.Add(began)
+			if d := decide(t, r, tick); d.Outcome != want {
+				t.Errorf("the look-up began %v after the read: %q, want %q", began, d.Outcome, want)
+			}
+		}
+	})
+}
+
+// TestElsewhereNothingIsAbsent: a client that is pointed at another Cloud Foundry or org than the one that the record's rows
+// are in believes nothing that it sees there (docs/protocol.md 3.2).
+func TestElsewhereNothingIsAbsent(t *testing.T) {
+	t.Parallel()
+	here, there := lc.Place{API: "https://api.example", OrgGUID: "org"}, lc.Place{API: "https://api.example", OrgGUID: "another"}
+	type test struct {
+		kind   lc.Kind
+		state  lc.State
+		change func(*lc.Record)
+		tick   lc.Tick
+	}
+	each(t, map[string]test{
+		"a delete":             {lc.Instance, lc.Deleting, as, seen()},
+		"an unbind":            {lc.Binding, lc.Deleting, as, seen()},
+		"a create":             {lc.Instance, lc.Creating, accepted, withJob(seen(), inState(lc.JobComplete))},
+		"a refused create":     {lc.Instance, lc.Creating, refused, seen()},
+		"a create's next POST": {lc.Instance, lc.Creating, as, seen()},
+		"a bind's first POST":  {lc.Binding, lc.Creating, idWasFree, under(bare(), instance(lc.Ready))},
+		"an update":            {lc.Instance, lc.Updating, as, seen()},
+	}, func(t *testing.T, test test) {
+		r := stored(test.kind, test.state)
+		test.change(&r)
+		r.Place = here
+		for place, waits := range map[lc.Place]bool{here: false, there: true} {
+			tick := test.tick
+			if tick.Look != nil {
+				tick.Look = &lc.Look{Began: tick.Look.Began, Place: place}
+			} else {
+				tick.Place = &place
+			}
+			if d := decide(t, r, tick); (d.Effect.Do == lc.Wait) != waits {
+				t.Errorf("looking at %v: %s %s; want it to wait: %t", place, d.Outcome, d.Effect.Do, waits)
+			}
+		}
+	})
 }

@@ -12,21 +12,14 @@ import (
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	idle, busy, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Update, lc.LastInProgress), mine(lc.Update, lc.LastFailed)
-	quiet := busy
-	quiet.Age = 3 * time.Minute
-	marked := mine(lc.Update, lc.LastSucceeded)
-	marked.Update = "mine"
-	elsewhere := mine(lc.Update, lc.LastSucceeded)
-	elsewhere.Update = "theirs"
-	other := idle
-	other.GUID = "other"
+	quiet, other := busy, idle
+	quiet.Age, other.GUID = 3*time.Minute, "other"
+	marked, elsewhere := mine(lc.Update, lc.LastSucceeded), mine(lc.Update, lc.LastSucceeded)
+	marked.Update, elsewhere.Update = "mine", "theirs"
 	calls := func(n, answered int) func(*lc.Record) {
 		return func(r *lc.Record) { r.Operation.Calls, r.Operation.Answered = n, answered }
 	}
-	overdue := func(r *lc.Record) { r.Operation.Deadline = noon() }
 	longOver := func(r *lc.Record) { r.Operation.Deadline = noon().Add(-settleAfter) }
-	blind := bare()
-	blind.LookupFailed = true
 	const u = lc.Updating
 	patch := does(u, lc.SendUpdate, "guid")
 	runTicks(t, stored(lc.Instance, u), map[string]tickTest{
@@ -43,7 +36,6 @@ func TestUpdate(t *testing.T) {
 		"one that failed under such a row fails":   {accepted, withJob(seen(quiet), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"without a job there is none to ask":       {as, seen(quiet), waits(u)},
 		"own job failed fails":                     {accepted, withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
-		"own job failed over a row in progress":    {accepted, withJob(seen(busy), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
 		"own job failed waits for an open call":    {both(accepted, opened(lc.Update, 100)), withJob(seen(failed), inState(lc.JobFailed)), waits(u)},
 		"own job failed, another PATCH at work":    {both(accepted, calls(2, 1)), withJob(seen(busy), inState(lc.JobFailed)), waits(u)},
 		"own job failed and nothing at work":       {both(accepted, calls(2, 1)), withJob(seen(failed), inState(lc.JobFailed)), ends(lc.UpdateFailed)},
@@ -53,7 +45,7 @@ func TestUpdate(t *testing.T) {
 		"deadline sees its mark":                   {overdue, seen(marked), ends(lc.Ready)},
 		"deadline waits for the PATCH at work":     {overdue, seen(busy), waits(u)},
 		"deadline waits for an open PATCH":         {both(overdue, opened(lc.Update, 100)), seen(idle), waits(u)},
-		"deadline waits blindly for an open PATCH": {both(overdue, opened(lc.Update, 100)), blind, waits(u)},
+		"deadline waits blindly for an open PATCH": {both(overdue, opened(lc.Update, 100)), blind(), waits(u)},
 		"deadline does not wait for ever":          {longOver, seen(busy), ends(lc.UpdateFailed)},
 		"refused for good fails":                   {refused, seen(idle), ends(lc.UpdateFailed)},
 		"refused for good waits for an open one":   {both(refused, opened(lc.Update, 100)), seen(idle), waits(u)},
@@ -75,40 +67,42 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-func TestUpdateKeepsTheGUID(t *testing.T) {
-	t.Parallel()
-	row := mine(lc.Update, lc.LastSucceeded)
-	row.Update = "mine"
-	d, err := lc.Next(stored(lc.Instance, lc.Updating), seen(row))
-	if err != nil || d.Record.CFGUID != "guid" || d.Record.CreateOp.ID != "made" {
-		t.Errorf("GUID %q, incarnation %q, %v", d.Record.CFGUID, d.Record.CreateOp.ID, err)
-	}
-}
-
-// TestUpdateAsksTwiceAndWaitsTwice: however long a row stays in progress, waiting costs one
-// call to Cloud Foundry for each wait, and the driver is back at the deadline.
+// TestUpdateAsksTwiceAndWaitsTwice: however long a row stays in progress, waiting costs one call to Cloud Foundry for each
+// wait, and the driver is back at the deadline.
 func TestUpdateAsksTwiceAndWaitsTwice(t *testing.T) {
 	t.Parallel()
 	stuck := mine(lc.Update, lc.LastInProgress)
 	stuck.Age = time.Hour
-	for name, test := range map[string]struct {
-		wait, left, want time.Duration
-	}{
+	type test struct{ wait, left, want time.Duration }
+	each(t, map[string]test{
 		"twice":                   {time.Minute, week, 2 * time.Minute},
 		"not beyond the longest":  {40 * time.Minute, week, lc.LongestWait},
 		"not beyond the deadline": {time.Minute, 90 * time.Second, 90 * time.Second},
 		"past the deadline":       {time.Minute, -time.Second, time.Minute},
+	}, func(t *testing.T, test test) {
+		r, tick := stored(lc.Instance, lc.Updating), withJob(seen(stuck), inState(lc.JobPolling))
+		accepted(&r)
+		r.Operation.Deadline, tick.Wait = tick.Now.Add(test.left), test.wait
+		d := decide(t, r, tick)
+		if wait := cmp.Or(d.Wait, tick.Wait); d.Effect.Do != lc.Wait || wait != test.want {
+			t.Errorf("%s for %s, want %s", d.Effect.Do, wait, test.want)
+		}
+	})
+}
+
+// TestUpdateOfWhatIsGone says that the instance works no more, and that the same update would fail again: when no row is
+// found, and when the update was answered so.
+func TestUpdateOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	answered, reply := sentOff(lc.Updating, lc.SendUpdate, lc.ReplyAbsent)
+	answered = decide(t, answered, reply).Record
+	answered.OpenCalls = nil
+	for _, d := range []lc.Decision{
+		decide(t, stored(lc.Instance, lc.Updating), seen()),
+		decide(t, answered, seen(mine(lc.Create, lc.LastFailed))),
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := stored(lc.Instance, lc.Updating)
-			accepted(&r)
-			tick := withJob(seen(stuck), inState(lc.JobPolling))
-			r.Operation.Deadline, tick.Wait = tick.Now.Add(test.left), test.wait
-			d, err := lc.Next(r, tick)
-			if wait := cmp.Or(d.Wait, tick.Wait); err != nil || d.Effect.Do != lc.Wait || wait != test.want {
-				t.Errorf("%s for %s, %v, want %s", d.Effect.Do, wait, err, test.want)
-			}
-		})
+		if d.Result == nil || !d.Result.InstanceUnusable || !d.Result.UpdateNotRepeatable {
+			t.Errorf("ended as %+v", d.Result)
+		}
 	}
 }
