@@ -53,13 +53,15 @@ type guard struct {
 	key    digestKey
 	logins []login
 	// same is the comparison of digests, in constant time: 1 when they are equal.
-	same   func(x, y []byte) int
+	same   func(x, y digest) int
 	hashes *hashes
 }
 
 func newGuard(key digestKey) *guard {
-	return &guard{key: key, same: subtle.ConstantTimeCompare, hashes: newHashes()}
+	return &guard{key: key, same: same, hashes: newHashes()}
 }
+
+func same(x, y digest) int { return subtle.ConstantTimeCompare(x[:], y[:]) }
 
 // admit adds credentials, each of which lets its holder in as client.
 func (g *guard) admit(credentials []Credential, client Client) {
@@ -100,7 +102,7 @@ func (g *guard) open(ctx context.Context, username, password string) (Client, er
 	var own []int
 	for i := range g.logins {
 		l := &g.logins[i]
-		known, right := g.same(l.username[:], user[:]), g.same(l.password[:], secret[:])
+		known, right := g.same(l.username, user), g.same(l.password, secret)
 		if l.hash == "" && known&right == 1 {
 			found = i
 		}

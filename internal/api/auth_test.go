@@ -133,7 +133,7 @@ func newDoor(t *testing.T, credentials ...Credential) *door {
 		d.work += 1 << cost
 		return compare(hash, password)
 	}
-	d.guard.same = func(x, y []byte) int {
+	d.guard.same = func(x, y digest) int {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.same++

@@ -35,7 +35,9 @@ type exchange struct {
 	// identity is the request identity in the form in which it may be echoed.
 	identity string
 	client   Client
-	route    route
+	// place is the request's among those at once.
+	place place
+	route route
 	// ids of the path; bindingID is empty on the routes of instances.
 	instanceID, bindingID string
 	// originator is the originating identity; badOriginator says that nobody can read it.
@@ -50,8 +52,11 @@ type exchange struct {
 
 // ServeHTTP answers one request: dispatch decides, conclude writes and logs.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e := &exchange{request: r, started: h.Now(), identity: echo(r.Header)}
-	out := &response{ResponseWriter: w}
+	both := &struct {
+		exchange
+		response
+	}{exchange{request: r, started: h.Now(), identity: echo(r.Header)}, response{ResponseWriter: w}}
+	e, out := &both.exchange, &both.response
 	defer func() {
 		if value := recover(); value != nil {
 			h.conclude(out, e, answer{}, broker.Recovered(value))
@@ -97,11 +102,11 @@ func (h *handler) serveOSB(e *exchange) (answer, error) {
 	if err := h.authenticate(e); err != nil {
 		return answer{}, err
 	}
-	place, err := h.shares.enter(e.client.Name)
-	if err != nil {
+	var err error
+	if e.place, err = h.shares.enter(e.client.Name); err != nil {
 		return answer{}, err
 	}
-	defer place.leave()
+	defer e.place.leave()
 	checks := [...]func(*exchange) error{
 		checkVersion,
 		h.findRoute,
@@ -115,7 +120,7 @@ func (h *handler) serveOSB(e *exchange) (answer, error) {
 	noteOriginator(e)
 	ctx, cancel := h.budget(e)
 	defer cancel()
-	return e.route.serve(h, broker.WithWaiter(ctx, place), e)
+	return e.route.serve(h, broker.WithWaiter(ctx, &e.place), e)
 }
 
 // version is the release of the specification that Ferry was written for.

@@ -86,11 +86,11 @@ type place struct {
 }
 
 // enter begins a request. The error is the answer of one that has no place.
-func (s shares) enter(client string) (*place, error) {
+func (s shares) enter(client string) (place, error) {
 	if !s.quick.enter(client) {
-		return nil, tooBusy("This broker is at its limit of requests at once, for all clients or for this one, and nothing of this one was carried out.", 1)
+		return place{}, tooBusy("This broker is at its limit of requests at once, for all clients or for this one, and nothing of this one was carried out.", 1)
 	}
-	return &place{shares: s, client: client, in: s.quick}, nil
+	return place{shares: s, client: client, in: s.quick}, nil
 }
 
 // BeginWaiting implements broker.Waiter: it moves the request to those that wait for Cloud Foundry. The error is the

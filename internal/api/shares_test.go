@@ -140,7 +140,7 @@ func TestPlacesAreGivenBack(t *testing.T) {
 	for round := range 3 {
 		var places []*place
 		for p, err := s.enter("a"); err == nil; p, err = s.enter("a") {
-			places = append(places, p)
+			places = append(places, &p)
 			if len(places)%2 == 1 {
 				_ = p.BeginWaiting()
 			}

@@ -44,17 +44,17 @@ func (h *handler) conclude(out *response, e *exchange, a answer, err error) {
 	if err != nil {
 		a = refusalOf(err).answer(e.route.verb)
 	}
-	text, err := a.encode()
+	text, err := a.encode(&out.text)
 	if err != nil {
 		a = refusalOf(err).answer(e.route.verb)
-		text, _ = a.encode() // an osb.Error always encodes
+		text, _ = a.encode(&out.text) // an osb.Error always encodes
 	}
 	out.send(e, a, text)
 	h.report(e, a, out.status)
 }
 
-// encode returns the text of the body, nil for an answer that has none.
-func (a answer) encode() ([]byte, error) {
+// encode returns the text of the body, nil for an answer that has none. It is written into text where it has to be made.
+func (a answer) encode(text *bytes.Buffer) ([]byte, error) {
 	switch {
 	case a.delegate != nil, a.status == http.StatusNotModified:
 		return nil, nil
@@ -63,8 +63,8 @@ func (a answer) encode() ([]byte, error) {
 	case a.body == nil:
 		return []byte("{}\n"), nil
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
+	text.Reset()
+	encoder := json.NewEncoder(text)
 	// Credentials are to arrive letter for letter, "&" as "&".
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(a.body); err != nil {
@@ -78,6 +78,10 @@ type response struct {
 	http.ResponseWriter
 	// status is 0 until the header was sent.
 	status int
+	// text is what the body is written into, and values what some headers are: both are part of what is allocated for
+	// the request anyway.
+	text   bytes.Buffer
+	values [2]string
 }
 
 // WriteHeader sends the header, the first time.
@@ -100,18 +104,20 @@ func (w *response) send(e *exchange, a answer, text []byte) {
 		return
 	}
 	header := w.Header()
-	header.Set("Cache-Control", "no-store")
+	header["Cache-Control"] = noStore
 	maps.Copy(header, a.header)
 	if e.identity != "" {
-		header.Set(osb.RequestIdentityHeader, e.identity)
+		w.values[0] = e.identity
+		header[osb.RequestIdentityHeader] = w.values[0:1:1]
 	}
 	if a.delegate != nil {
 		a.delegate.ServeHTTP(w, e.request)
 		return
 	}
 	if text != nil {
-		header.Set("Content-Type", "application/json")
-		header.Set("Content-Length", strconv.Itoa(len(text)))
+		header["Content-Type"] = isJSON
+		w.values[1] = strconv.Itoa(len(text))
+		header["Content-Length"] = w.values[1:2:2]
 	}
 	w.WriteHeader(a.status)
 	if text != nil {
@@ -119,6 +125,12 @@ func (w *response) send(e *exchange, a answer, text []byte) {
 		_, _ = w.Write(text)
 	}
 }
+
+// The values of headers that are the same in every answer. Nothing writes them.
+var (
+	noStore = []string{"no-store"}
+	isJSON  = []string{"application/json"}
+)
 
 // statuses is the table of successes.
 var statuses = map[broker.Outcome]int{
