@@ -1,7 +1,10 @@
 package lambda
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-lambda-go/events"
+	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/sfn"
@@ -179,4 +183,89 @@ func FuzzReadable(f *testing.F) {
 			t.Errorf("path %q as %q: %d, %v", path, event.Path, answer.StatusCode, err)
 		}
 	})
+}
+
+// TestTheBasePathOfADomain: API Gateway keeps the base path of a domain's mapping in the
+// path of the event. At the API's own address there is none.
+func TestTheBasePathOfADomain(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		variable, path string
+		status         int
+	}{
+		"below the base path":              {"/ferry", "/ferry/v2/catalog", 200},
+		"a domain without a base path":     {"", "/v2/catalog", 200},
+		"the own address goes on":          {"/ferry", "/v2/catalog", 200},
+		"its health too":                   {"/ferry", "/healthz", 200},
+		"health below the base path":       {"/ferry", "/ferry/healthz", 200},
+		"nothing behind the base path":     {"/ferry", "/ferry", 404},
+		"something alike":                  {"/ferry", "/ferryman/v2/catalog", 404},
+		"a base path that nobody told us":  {"", "/ferry/v2/catalog", 404},
+		"another one than we were told of": {"/broker", "/ferry/v2/catalog", 404},
+		"the base path twice":              {"/ferry", "/ferry/ferry/v2/catalog", 404},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			event := readEvent(t, "catalog")
+			event.Path, event.StageVariables = test.path, map[string]string{"logRole": "existing", basePath: test.variable}
+			answer, _ := newRig(t).api.Handle(t.Context(), event)
+			if answer.StatusCode != test.status || test.status == 404 && !strings.Contains(answer.Body, "Register this broker by its URL without ") {
+				t.Errorf("%d %.300s, want %d", answer.StatusCode, answer.Body, test.status)
+			}
+		})
+	}
+}
+
+// TestAnAnswerThatLambdaCannotCarryIsRefused: 6 MB of the answer as an event, in which
+// each quote takes two bytes. Nothing of a long answer gets into the log.
+func TestAnAnswerThatLambdaCannotCarryIsRefused(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		body   string
+		status int
+	}{
+		"a common answer":                       {`{"services":[]}`, 200},
+		"one of 5 MB":                           {strings.Repeat("s3cr3t", 5<<20/6), 200},
+		"one of 3 MB that is mostly quotes":     {strings.Repeat(`"`, 3<<20), 500},
+		"one of more than 6 MB":                 {strings.Repeat("s3cr3t", 6<<20/6+1), 500},
+		"one of 4 MB with signs of HTML":        {strings.Repeat("<", 4<<20), 200},
+		"one that is only just short enough":    {strings.Repeat("x", maxAnswer-1000), 200},
+		"one that its frame makes too long":     {strings.Repeat("x", maxAnswer-10), 500},
+		"one of 2 MB of what has to be escaped": {strings.Repeat("\x01", 2<<20), 500},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log := &logged{}
+			adapter := httpadapter.New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(test.body)) }))
+			p := proxy{logger: slog.New(newLines(log)), ready: func(context.Context) (*httpadapter.HandlerAdapter, error) { return adapter, nil }}
+			event := readEvent(t, "catalog")
+			event.QueryStringParameters = map[string]string{"q": "s3cr3t"}
+			answer := p.handle(t.Context(), event)
+			if answer.StatusCode != test.status {
+				t.Fatalf("%d %.200s, want %d", answer.StatusCode, answer.Body, test.status)
+			}
+			if refused := test.status == 500; refused != strings.Contains(log.String(), `"msg":"the answer is too long for Lambda"`) ||
+				refused && !strings.HasPrefix(answer.Body, `{"description":"The answer has `) || strings.Contains(log.String(), "s3cr3t") {
+				t.Errorf("%.300s; the log: %.500s", answer.Body, log)
+			}
+		})
+	}
+}
+
+// TestHealthWithoutAConfiguration: the process lives; it is not ready.
+func TestHealthWithoutAConfiguration(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.configure(nil, errors.New("no such secret"))
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/v2/catalog": http.StatusServiceUnavailable} {
+		answer, err := r.api.Handle(t.Context(), events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: path})
+		if err != nil || answer.StatusCode != want {
+			t.Errorf("%s: %d %s, %v; want %d", path, answer.StatusCode, answer.Body, err, want)
+		}
+		if (answer.Headers["Retry-After"] != "") != (want == http.StatusServiceUnavailable) {
+			t.Errorf("%s: Retry-After %q", path, answer.Headers["Retry-After"])
+		}
+	}
 }

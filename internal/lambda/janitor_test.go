@@ -2,6 +2,7 @@ package lambda
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -10,8 +11,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/secrets"
 )
 
@@ -135,4 +140,107 @@ func TestAConfigurationThatCannotBeUsedCountsToo(t *testing.T) {
 	if err := r.janitor.Handle(t.Context(), Schedule{}); err == nil || matches(t, "ConfigurationFaultsMetric", r.log) != 1 {
 		t.Errorf("%v; the log: %s", err, r.log)
 	}
+}
+
+// TestTheHourlyTurnAuditsWhatIsDue: what failed at the next hour, what was completed a day
+// later; and whoever asks for an audit by hand gets one.
+func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
+	t.Parallel()
+	r := newUpgradeRig(t)
+	hour := Schedule{Task: TaskAudit, Due: true}
+	for n, step := range []struct {
+		pass      time.Duration
+		event     Schedule
+		away      bool
+		completed int
+		failed    int
+	}{
+		{0, hour, true, 0, 1},
+		{time.Hour, hour, false, 1, 1},
+		{time.Hour, hour, false, 1, 1},
+		{0, Schedule{Task: TaskAudit}, false, 2, 1},
+		{23 * time.Hour, hour, false, 2, 1},
+		{time.Hour - time.Minute, hour, false, 3, 1}, // an hour that came a little early
+	} {
+		r.pass(step.pass)
+		r.control(t, "reset", "")
+		if step.away {
+			r.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`)
+		}
+		err := r.janitor.Handle(t.Context(), step.event)
+		if _, failed := errors.AsType[*JanitorFailed](err); failed != step.away {
+			t.Errorf("step %d: %v; Cloud Foundry is away: %t", n, err, step.away)
+		}
+		text := r.log.String()
+		completed, failed := strings.Count(text, `"level":"INFO","msg":"audit completed","client":"demo","seen":0`), strings.Count(text, `"level":"WARN","msg":"audit failed","client":"demo"`)
+		if completed != step.completed || failed != step.failed {
+			t.Errorf("step %d: %d completed, %d failed; want %d, %d", n, completed, failed, step.completed, step.failed)
+		}
+	}
+}
+
+// TestManyOverdueOperationsAreRestartedInTwoRounds on a table of the stand-in, those of a
+// client with few among the first. FERRY_OVERDUE says how many: 10,000 take two rounds of
+// 50 seconds there, so that fewer have to do where nobody waits for it.
+func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
+	t.Parallel()
+	many := 500
+	if text, ok := os.LookupEnv("FERRY_OVERDUE"); ok {
+		var err error
+		if many, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newUpgradeRig(t)
+	overdue(t, r, "busy", many, time.Hour)
+	overdue(t, r, "calm", 1, 5*time.Minute)
+	var starts []broker.Start
+	for round := range 2 {
+		began := time.Now()
+		if err := r.janitor.Handle(t.Context(), Schedule{Task: TaskRound}); err != nil {
+			t.Fatalf("%v; the log: %.4000s", err, r.log)
+		}
+		some := r.machine.take()
+		t.Logf("round %d: %d restarted in %v", round+1, len(some), time.Since(began))
+		starts = append(starts, some...)
+	}
+	names := map[broker.Key]bool{}
+	for _, s := range starts {
+		names[s.Key] = true
+	}
+	if len(names) != many+1 || len(starts) != len(names) {
+		t.Errorf("%d starts of %d operations, want %d of as many", len(starts), len(names), many+1)
+	}
+	early := starts[:min(len(starts), 2*restartWorkers)]
+	if !strings.Contains(fmt.Sprint(early), "calm") {
+		t.Errorf("the client with one operation was not among the first: %v", early)
+	}
+}
+
+// overdue stores creates of a client whose drivers got lost.
+func overdue(t *testing.T, r *upgradeRig, client string, n int, age time.Duration) {
+	t.Helper()
+	due := r.now().Add(-age)
+	next := make(chan int, n)
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for i := range next {
+				key := broker.Key{Client: client, InstanceID: fmt.Sprintf("i-%05d", i)}
+				_, err := r.broker.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
+					Kind: key.Kind(), State: lifecycle.Creating, Seq: 1,
+					Operation: lifecycle.Operation{ID: "create-" + key.InstanceID, Verb: lifecycle.Create, Due: due.Add(time.Duration(i) * time.Millisecond)},
+				}}, 0)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
 }
