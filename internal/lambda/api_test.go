@@ -10,11 +10,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/awslabs/aws-lambda-go-api-proxy/httpadapter"
 
-	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/secrets"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
@@ -47,7 +48,7 @@ func TestEventsTellALife(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.drive {
-			r.drive(t)
+			r.drive(t.Context(), t)
 		}
 		answer := r.send(t, step.event)
 		if answer.StatusCode != step.status || !strings.Contains(answer.Body, step.body) {
@@ -95,27 +96,6 @@ func TestEventsOfOddRequests(t *testing.T) {
 				t.Errorf("started for %q, want %q", started, test.started)
 			}
 		})
-	}
-}
-
-func TestEventsOfTheWorkflow(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	tick := read[sfn.Tick](t, "tick")
-	if next, err := r.poller.Handle(t.Context(), tick); err != nil || !next.Done {
-		t.Errorf("tick: %+v, %v; want done, since there is no such operation", next, err)
-	}
-	key, err := tick.Key()
-	if want := sfn.NewTick(broker.Start{Key: key, Operation: tick.Operation}); err != nil || want != tick {
-		t.Errorf("the event is %+v, the workflow would send %+v (%v)", tick, want, err)
-	}
-	for _, name := range []string{"schedule", "schedule-audit"} {
-		if err := r.janitor.Handle(t.Context(), read[Schedule](t, name)); err != nil {
-			t.Errorf("%s: %v; the log: %s", name, err, r.log)
-		}
-	}
-	if text := r.log.String(); !strings.Contains(text, `"msg":"janitor round","restarted":0`) || !strings.Contains(text, `"msg":"audit completed"`) {
-		t.Errorf("the log: %s", text)
 	}
 }
 
@@ -178,7 +158,8 @@ func FuzzReadable(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := newEcho().ProxyWithContext(t.Context(), event)
+		echo := httpadapter.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.EscapedPath())) }))
+		answer, err := echo.ProxyWithContext(t.Context(), event)
 		if err != nil || answer.StatusCode != http.StatusOK {
 			t.Errorf("path %q as %q: %d, %v", path, event.Path, answer.StatusCode, err)
 		}
@@ -207,9 +188,9 @@ func TestTheBasePathOfADomain(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			event := readEvent(t, "catalog")
-			event.Path, event.StageVariables = test.path, map[string]string{"logRole": "existing", basePath: test.variable}
-			answer, _ := newRig(t).api.Handle(t.Context(), event)
+			answer := newRig(t).send(t, "catalog", func(event *events.APIGatewayProxyRequest) {
+				event.Path, event.StageVariables = test.path, map[string]string{"logRole": "existing", basePath: test.variable}
+			})
 			if answer.StatusCode != test.status || test.status == 404 && !strings.Contains(answer.Body, "Register this broker by its URL without ") {
 				t.Errorf("%d %.300s, want %d", answer.StatusCode, answer.Body, test.status)
 			}
@@ -254,18 +235,100 @@ func TestAnAnswerThatLambdaCannotCarryIsRefused(t *testing.T) {
 	}
 }
 
-// TestHealthWithoutAConfiguration: the process lives; it is not ready.
-func TestHealthWithoutAConfiguration(t *testing.T) {
+// TestHealth: without a configuration the process lives, and is not ready.
+func TestHealth(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.configure(nil, errors.New("no such secret"))
-	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/v2/catalog": http.StatusServiceUnavailable} {
-		answer, err := r.api.Handle(t.Context(), events.APIGatewayProxyRequest{HTTPMethod: http.MethodGet, Path: path})
-		if err != nil || answer.StatusCode != want {
-			t.Errorf("%s: %d %s, %v; want %d", path, answer.StatusCode, answer.Body, err, want)
+	for _, step := range []struct {
+		trouble func()
+		status  map[string]int
+		body    string
+	}{
+		{func() {}, map[string]int{"/healthz": 200, "/readyz": 200, "/v2/catalog": 200}, ""},
+		{func() { r.table.set(errDown, nil) }, map[string]int{"/healthz": 200, "/readyz": 503}, "store"},
+		{func() { r.configure(nil, errDown) }, map[string]int{"/healthz": 200, "/readyz": 503, "/v2/catalog": 503}, "configuration"},
+	} {
+		step.trouble()
+		for path, want := range step.status {
+			answer := r.send(t, "catalog", func(event *events.APIGatewayProxyRequest) { event.Path = path })
+			if answer.StatusCode != want || want == 503 && !strings.Contains(answer.Body, step.body) {
+				t.Errorf("%s: %d %s; want %d and %s", path, answer.StatusCode, answer.Body, want, step.body)
+			}
+			if step.body == "configuration" && (answer.Headers["Retry-After"] != "") != (want == 503) {
+				t.Errorf("%s: Retry-After %q", path, answer.Headers["Retry-After"])
+			}
 		}
-		if (answer.Headers["Retry-After"] != "") != (want == http.StatusServiceUnavailable) {
-			t.Errorf("%s: Retry-After %q", path, answer.Headers["Retry-After"])
-		}
+	}
+}
+
+func TestAPanicIsAnsweredAndTheEnvironmentSurvives(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if answer := r.send(t, "provision"); answer.StatusCode != 202 {
+		t.Fatalf("%d %s", answer.StatusCode, answer.Body)
+	}
+	tick := sfn.NewTick(r.machine.take()[0])
+	r.table.set(nil, "s3cr3t")
+	if answer := r.send(t, "last-operation"); answer.StatusCode != 500 || strings.Contains(answer.Body, "s3cr3t") {
+		t.Errorf("api: %d %s", answer.StatusCode, answer.Body)
+	}
+	_, err := r.poller.Handle(t.Context(), tick)
+	if _, ok := errors.AsType[*TickPanicked](err); !ok {
+		t.Errorf("poller: %v, want *TickPanicked", err)
+	}
+	err = r.janitor.Handle(t.Context(), Schedule{})
+	if _, ok := errors.AsType[*JanitorFailed](err); !ok {
+		t.Errorf("janitor: %v, want *JanitorFailed", err)
+	}
+	r.table.set(nil, nil)
+	if answer := r.send(t, "last-operation"); answer.StatusCode != 200 {
+		t.Errorf("afterwards: %d %s", answer.StatusCode, answer.Body)
+	}
+	r.api.core.configuration = func(context.Context) (secrets.Copy, error) { panic("s3cr3t") }
+	if answer := r.send(t, "catalog"); answer.StatusCode != 500 || !strings.HasPrefix(answer.Body, `{"description":`) {
+		t.Errorf("around the handler: %d %s", answer.StatusCode, answer.Body)
+	}
+	if text := r.log.String(); strings.Count(text, `"stack":`) != 4 || strings.Contains(text, "s3cr3t") {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+func TestCatalogsAreFetchedByTheJanitorAndReadByTheAPI(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	before := r.send(t, "catalog")
+	r.control(t, "marketplace", `{"hide":["postgres/large"]}`)
+	if err := r.janitor.Handle(t.Context(), Schedule{}); err != nil {
+		t.Fatal(err)
+	}
+	if answer := r.send(t, "catalog"); answer.Body != before.Body {
+		t.Error("the store was read within the minute")
+	}
+	r.pass(reloadEvery)
+	if answer := r.send(t, "catalog"); answer.Body == before.Body {
+		t.Error("what the janitor stored was not taken over")
+	}
+	if r.janitor.due("demo", 5*time.Minute) {
+		t.Error("the catalog is fetched again before its time")
+	}
+	r.pass(4 * time.Minute)
+	if !r.janitor.due("demo", 5*time.Minute) {
+		t.Error("the catalog is not fetched again")
+	}
+}
+
+func TestTheBudgetEndsBeforeLambdaDoes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.send(t, "provision")
+	r.drive(t.Context(), t)
+	r.control(t, "faults", `{"method":"POST","route":"/v3/service_credential_bindings","when":"before","action":"delay","delay_ms":60000}`)
+	r.pass(time.Since(r.now())) // the runtime sets the deadline by the real clock
+	deadline := time.Now().Add(1500 * time.Millisecond)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	answer, err := r.api.Handle(ctx, readEvent(t, "bind"))
+	if err != nil || answer.StatusCode != 500 || !time.Now().Before(deadline) {
+		t.Errorf("%d %s, %v, %v after the deadline; want an answer of our own before it", answer.StatusCode, answer.Body, err, time.Since(deadline))
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-lambda-go/lambdacontext"
 
 	"github.com/ferry-broker/ferry/internal/sfn"
@@ -62,7 +61,7 @@ func TestEveryLineBearsItsEvent(t *testing.T) {
 			_, _ = r.api.Handle(ctx, readEvent(t, event)) // the error is always nil
 		}
 	}
-	tick := func(ctx context.Context) { r.driveIn(ctx, t) }
+	tick := func(ctx context.Context) { r.drive(ctx, t) }
 	sweep := func(task string) func(context.Context) {
 		return func(ctx context.Context) { _ = r.janitor.Handle(ctx, Schedule{Task: task}) }
 	}
@@ -79,18 +78,17 @@ func TestEveryLineBearsItsEvent(t *testing.T) {
 	during("delete-tick", tick)
 	during("round", sweep(TaskRound))
 	during("audit", sweep(TaskAudit))
-	during("no-such-task", sweep("sweep"))
+	during("no-such-task", func(ctx context.Context) {
+		if err := r.janitor.Handle(ctx, Schedule{Task: "sweep"}); err == nil {
+			t.Error("a task that nobody knows succeeded")
+		}
+	})
 	r.table.set(nil, "s3cr3t")
 	during("panic", send("last-operation"))
 	r.table.set(nil, nil)
 	r.configure(nil, errDown)
 	during("no-configuration", send("catalog"))
 	during("bad-tick", func(ctx context.Context) { _, _ = r.poller.Handle(ctx, sfn.Tick{Client: "demo"}) })
-}
-
-func readEvent(t *testing.T, name string) events.APIGatewayProxyRequest {
-	t.Helper()
-	return read[events.APIGatewayProxyRequest](t, name)
 }
 
 // TestALineOfNoEventBearsNone: of two events at once nobody knows which one a line

@@ -18,6 +18,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/secrets"
+	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
 // filterOf reads the pattern of a metric filter of the template: conditions on fields,
@@ -132,22 +133,12 @@ func TestAlarmsCountTheLinesOfFaultsInTheSecret(t *testing.T) {
 	}
 }
 
-// TestAConfigurationThatCannotBeUsedCountsToo: the text is good, and what it names is not.
-func TestAConfigurationThatCannotBeUsedCountsToo(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.configure(func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.CA = []byte("no certificate") }, nil)
-	if err := r.janitor.Handle(t.Context(), Schedule{}); err == nil || matches(t, "ConfigurationFaultsMetric", r.log) != 1 {
-		t.Errorf("%v; the log: %s", err, r.log)
-	}
-}
-
 // TestTheHourlyTurnAuditsWhatIsDue: what failed at the next hour, what was completed a day
 // later; and whoever asks for an audit by hand gets one.
 func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 	t.Parallel()
-	r := newUpgradeRig(t)
-	hour := Schedule{Task: TaskAudit, Due: true}
+	r := newTableRig(t, nil)
+	hour := read[Schedule](t, "schedule-audit")
 	for n, step := range []struct {
 		pass      time.Duration
 		event     Schedule
@@ -184,14 +175,14 @@ func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 // 50 seconds there, so that fewer have to do where nobody waits for it.
 func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
 	t.Parallel()
-	many := 500
+	many := 150
 	if text, ok := os.LookupEnv("FERRY_OVERDUE"); ok {
 		var err error
 		if many, err = strconv.Atoi(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := newUpgradeRig(t)
+	r := newTableRig(t, nil)
 	overdue(t, r, "busy", many, time.Hour)
 	overdue(t, r, "calm", 1, 5*time.Minute)
 	var starts []broker.Start
@@ -218,7 +209,7 @@ func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
 }
 
 // overdue stores creates of a client whose drivers got lost.
-func overdue(t *testing.T, r *upgradeRig, client string, n int, age time.Duration) {
+func overdue(t *testing.T, r *tableRig, client string, n int, age time.Duration) {
 	t.Helper()
 	due := r.now().Add(-age)
 	next := make(chan int, n)
@@ -231,7 +222,7 @@ func overdue(t *testing.T, r *upgradeRig, client string, n int, age time.Duratio
 		writers.Go(func() {
 			for i := range next {
 				key := broker.Key{Client: client, InstanceID: fmt.Sprintf("i-%05d", i)}
-				_, err := r.broker.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
+				_, err := r.store.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
 					Kind: key.Kind(), State: lifecycle.Creating, Seq: 1,
 					Operation: lifecycle.Operation{ID: "create-" + key.InstanceID, Verb: lifecycle.Create, Due: due.Add(time.Duration(i) * time.Millisecond)},
 				}}, 0)
@@ -243,4 +234,31 @@ func overdue(t *testing.T, r *upgradeRig, client string, n int, age time.Duratio
 		})
 	}
 	writers.Wait()
+}
+
+func TestAnOperationWhoseStartWasLostIsRestarted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.machine.fault = errDown
+	if answer := r.send(t, "provision"); answer.StatusCode != 202 {
+		t.Fatalf("%d %s: the platform is not to notice", answer.StatusCode, answer.Body)
+	}
+	r.pass(time.Hour)
+	err := r.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
+	if _, ok := errors.AsType[*JanitorFailed](err); !ok {
+		t.Errorf("%v, want *JanitorFailed while nothing can be started", err)
+	}
+	r.machine.fault = nil
+	r.pass(time.Hour)
+	if err := r.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
+		t.Fatal(err)
+	}
+	starts := r.machine.take()
+	if len(starts) != 1 || starts[0].Restart != 2 {
+		t.Fatalf("started %+v, want the second restart: the first one's number is spent", starts)
+	}
+	r.run(t.Context(), t, sfn.NewTick(starts[0]))
+	if answer := r.send(t, "last-operation"); !strings.Contains(answer.Body, `"succeeded"`) {
+		t.Errorf("%s", answer.Body)
+	}
 }

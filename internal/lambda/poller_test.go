@@ -3,14 +3,15 @@ package lambda
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/setup"
+	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
 // steps is an operation that waits as told, and then is done.
@@ -93,23 +94,60 @@ func TestShortWaitsAreSpentInTheFunction(t *testing.T) {
 	}
 }
 
-// TestTheUsualPaceBeginsInTheFunction: with the default pace an operation that takes a
-// quarter of a minute costs one turn.
-func TestTheUsualPaceBeginsInTheFunction(t *testing.T) {
+func TestTheErrorsOfThePoller(t *testing.T) {
 	t.Parallel()
-	pace := lifecycle.Pace{First: 2 * time.Second, Max: time.Minute}
-	now := time.Now()
-	began := now
-	p := &Poller{core: &core{parts: setup.Parts{Now: func() time.Time { return now }}}}
-	p.sleep = func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil }
-	step, err := p.advance(t.Context(), paced(func() time.Duration { return pace.Wait(now.Sub(began)) }), broker.Key{}, "create-1")
-	if passed := now.Sub(began); err != nil || passed < 6*time.Second || passed > stayFor {
-		t.Errorf("it stayed for %v, then %+v, %v", passed, step, err)
+	r := newRig(t)
+	tick := sfn.NewTick(broker.Start{Key: broker.Key{Client: "demo", InstanceID: "i"}, Operation: "create-1"})
+	_, err := r.poller.Handle(t.Context(), sfn.Tick{Client: "demo"})
+	if _, ok := errors.AsType[*BadInput](err); !ok {
+		t.Errorf("%v, want *BadInput", err)
+	}
+	r.table.set(errDown, nil)
+	_, err = r.poller.Handle(t.Context(), tick)
+	if _, ok := errors.AsType[*TickFailed](err); !ok {
+		t.Errorf("%v, want *TickFailed", err)
+	}
+	r.configure(nil, errDown)
+	_, err = r.poller.Handle(t.Context(), tick)
+	if _, ok := errors.AsType[*NoConfiguration](err); !ok {
+		t.Errorf("%v, want *NoConfiguration", err)
 	}
 }
 
-type paced func() time.Duration
+// deadlines is a table that keeps by when each read was to end.
+type deadlines struct {
+	*table
+	ends []time.Time
+}
 
-func (p paced) Advance(context.Context, broker.Key, string) (broker.Step, error) {
-	return broker.Step{Wait: p()}, nil
+func (d *deadlines) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
+	deadline, _ := ctx.Deadline()
+	d.ends = append(d.ends, deadline)
+	return d.table.Get(ctx, key)
+}
+
+// TestThePollerLeavesTimeForItsNotes: twelve seconds before Lambda ends the function. The tick is that of events/, which
+// is what the workflow sends.
+func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	seen := &deadlines{table: r.table}
+	r.poller.core.parts.Store = seen
+	deadline := time.Now().Add(time.Minute)
+	ctx, cancel := context.WithDeadline(t.Context(), deadline)
+	defer cancel()
+	tick := read[sfn.Tick](t, "tick")
+	key, err := tick.Key()
+	if want := sfn.NewTick(broker.Start{Key: key, Operation: tick.Operation}); err != nil || want != tick {
+		t.Errorf("the event is %+v, the workflow would send %+v (%v)", tick, want, err)
+	}
+	for name, ctx := range map[string]context.Context{"with a deadline": ctx, "without one": t.Context()} {
+		if next, err := r.poller.Handle(ctx, tick); err != nil || !next.Done {
+			t.Errorf("%s: %+v, %v; want the end of an operation that nobody knows", name, next, err)
+		}
+	}
+	slices.SortFunc(seen.ends, time.Time.Compare)
+	if diff := cmp.Diff([]time.Time{{}, deadline.Add(-12 * time.Second)}, seen.ends); diff != "" {
+		t.Errorf("the ticks end (-want +got):\n%s", diff)
+	}
 }

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,13 +31,26 @@ import (
 	"github.com/ferry-broker/ferry/internal/secrets"
 	"github.com/ferry-broker/ferry/internal/setup"
 	"github.com/ferry-broker/ferry/internal/sfn"
+	"github.com/ferry-broker/ferry/internal/standin"
 )
 
-// machine stands for Step Functions: it keeps what was started.
+// root is the way from here to the project's top.
+var root = filepath.Join("..", "..")
+
+// cloud plays DynamoDB and Secrets Manager.
+var cloud = standin.Shared{Root: root}
+
+func TestMain(m *testing.M) { os.Exit(cloud.Main(m)) }
+
+var errDown = errors.New("out of order")
+
+// machine stands for Step Functions: it keeps what was started and not stopped.
 type machine struct {
 	mu     sync.Mutex
 	starts []broker.Start
 	fault  error
+	// started and stopped count the calls.
+	started, stopped int
 }
 
 func (m *machine) Start(_ context.Context, s broker.Start) error {
@@ -45,7 +59,16 @@ func (m *machine) Start(_ context.Context, s broker.Start) error {
 	if m.fault != nil {
 		return m.fault
 	}
+	m.started++
 	m.starts = append(m.starts, s)
+	return nil
+}
+
+func (m *machine) Stop(_ context.Context, s broker.Start) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped++
+	m.starts = slices.DeleteFunc(m.starts, func(o broker.Start) bool { return o.Operation == s.Operation })
 	return nil
 }
 
@@ -57,7 +80,7 @@ func (m *machine) take() []broker.Start {
 	return starts
 }
 
-// table is a store that can be out of order, and a test's word before each read.
+// table is a store that can be out of order.
 type table struct {
 	*brokertest.MemoryStore
 	mu    sync.Mutex
@@ -114,61 +137,145 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// rig is the three functions over one store, one Step Functions and one simulated
-// Cloud Foundry.
+// newLines writes times in one length, so that the bytes of a log can be counted.
+func newLines(log *logged) slog.Handler {
+	return slog.NewJSONHandler(log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.String(slog.TimeKey, "2026-01-01T00:00:00.123456789Z")
+		}
+		return a
+	}})
+}
+
+// rig is the three functions over one store, one Step Functions and one simulated Cloud Foundry. Its clock is moved by
+// hand, and by whoever sleeps.
 type rig struct {
 	api     *API
 	poller  *Poller
 	janitor *Janitor
 	machine *machine
 	table   *table
-	sim     string
 	log     *logged
+	sim     http.Handler
 
 	mu     sync.Mutex
+	at     time.Time
 	copied secrets.Copy
 	fault  error
-	ahead  time.Duration
+	// asked counts the requests that Cloud Foundry got, and spend lets time go by for each call; nil for none.
+	asked int
+	spend func(call string)
+	// held says that its workers do nothing; until is when they go on, zero for never.
+	held  bool
+	until time.Time
 }
 
+// newRig has a store in memory.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	options := cfsim.DefaultOptions()
-	options.JobDelay, options.BrokerDelay, options.PollInterval = time.Millisecond, 5*time.Millisecond, time.Millisecond
-	sim := cfsim.New(options)
-	server := httptest.NewServer(sim.Handler())
+	r := &rig{machine: &machine{}, log: &logged{}, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	sim := cfsim.New(cfsim.Options{Now: r.now})
+	r.sim = sim.Handler()
+	server := httptest.NewServer(r)
 	t.Cleanup(func() { sim.Close(); server.Close() })
-	r := &rig{machine: &machine{}, log: &logged{}, sim: server.URL}
 	r.table = &table{MemoryStore: brokertest.NewMemoryStore(r.now)}
 	c := config.Demo()
 	c.Clients[0].CloudFoundry.API = server.URL
-	c.Polling = config.Polling{First: time.Second, Max: time.Second}
 	r.copied = secrets.Copy{Config: c, Version: "v1"}
+	r.over(r.table, r.table, r.configuration)
+	return r
+}
+
+// over makes the functions anew over another store and another configuration.
+func (r *rig) over(s setup.Store, audits broker.AuditStore, configuration func(context.Context) (secrets.Copy, error)) {
 	core := func() *core {
-		c := &core{configuration: r.configuration, audits: r.table}
+		c := &core{configuration: configuration, audits: audits}
 		c.parts = setup.Parts{
-			Store: r.table, Workflow: r.machine, Now: r.now, Logger: c.correlated(newLines(r.log)), Process: setup.NewProcessName(), ClaimFirst: true,
+			Store: s, Workflow: r.machine, Now: r.now, Sleep: r.sleep, Logger: c.correlated(newLines(r.log)),
+			Process: setup.NewProcessName(), ClaimFirst: true,
 		}
 		return c
 	}
 	r.api, r.poller = &API{core: core()}, &Poller{core: core(), sleep: r.sleep}
 	r.janitor = &Janitor{core: core(), fetched: map[string]time.Time{}}
-	return r
+}
+
+// ServeHTTP is Cloud Foundry's side.
+func (r *rig) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	r.mu.Lock()
+	r.asked++
+	r.mu.Unlock()
+	r.spent("call of Cloud Foundry")
+	r.sim.ServeHTTP(w, request)
+}
+
+func (r *rig) spent(call string) {
+	if r.spend != nil {
+		r.spend(call)
+	}
 }
 
 func (r *rig) now() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return time.Now().Add(r.ahead)
+	return r.at
 }
-
-// sleep is short: the simulator needs milliseconds only.
-func (r *rig) sleep(ctx context.Context, d time.Duration) error { return broker.Sleep(ctx, d/100) }
 
 func (r *rig) pass(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ahead += d
+	r.at = r.at.Add(d)
+}
+
+// sleep takes no time but the clock's, and Cloud Foundry's workers are done with their work afterwards.
+func (r *rig) sleep(ctx context.Context, d time.Duration) error {
+	r.pass(d)
+	if !r.until.IsZero() && !r.now().Before(r.until) {
+		r.hold(false)
+	}
+	r.settle(ctx)
+	return ctx.Err()
+}
+
+// settle returns once Cloud Foundry's workers have nothing left to do, unless they are held.
+func (r *rig) settle(ctx context.Context) {
+	again := time.NewTicker(time.Millisecond)
+	defer again.Stop()
+	for late := time.After(10 * time.Second); !r.held; {
+		state := string(r.controlled("GET", "state", "").Body.Bytes())
+		if !strings.Contains(state, `"state":"in progress"`) && !strings.Contains(state, `"state":"initial"`) {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hold keeps Cloud Foundry's workers from their work, or lets them do it.
+func (r *rig) hold(held bool) {
+	r.held, r.until = held, time.Time{}
+	r.controlled("POST", "workers", fmt.Sprintf(`{"held":%t}`, held))
+}
+
+// control calls the simulator's control.
+func (r *rig) control(t *testing.T, what, body string) []byte {
+	t.Helper()
+	answer := r.controlled("POST", what, body)
+	if answer.Code >= 300 {
+		t.Fatalf("%s: %d %s", what, answer.Code, answer.Body)
+	}
+	return answer.Body.Bytes()
+}
+
+func (r *rig) controlled(method, what, body string) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	r.sim.ServeHTTP(answer, httptest.NewRequest(method, "/__sim/"+what, strings.NewReader(body)))
+	return answer
 }
 
 func (r *rig) configuration(context.Context) (secrets.Copy, error) {
@@ -181,6 +288,7 @@ func (r *rig) configure(change func(*secrets.Copy), fault error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fault = fault; change != nil {
+		r.copied.Config.Clients = slices.Clone(r.copied.Config.Clients)
 		change(&r.copied)
 	}
 }
@@ -188,7 +296,7 @@ func (r *rig) configure(change func(*secrets.Copy), fault error) {
 // read returns a file of events/.
 func read[T any](t *testing.T, name string) T {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "events", name+".json"))
+	text, err := os.ReadFile(filepath.Join(root, "events", name+".json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,268 +309,112 @@ func read[T any](t *testing.T, name string) T {
 	return v
 }
 
-// send sends a file of events/ to the API.
-func (r *rig) send(t *testing.T, name string) events.APIGatewayProxyResponse {
+func readEvent(t *testing.T, name string) events.APIGatewayProxyRequest {
 	t.Helper()
-	answer, err := r.api.Handle(t.Context(), read[events.APIGatewayProxyRequest](t, name))
+	return read[events.APIGatewayProxyRequest](t, name)
+}
+
+// send sends a file of events/ to the API, changed.
+func (r *rig) send(t *testing.T, name string, changes ...func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyResponse {
+	t.Helper()
+	event := readEvent(t, name)
+	for _, change := range changes {
+		change(&event)
+	}
+	answer, err := r.api.Handle(t.Context(), event)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return answer
 }
 
-// drive does what the state machine does, without its waits, until all that was
-// started has ended.
-func (r *rig) drive(t *testing.T) {
-	t.Helper()
-	r.driveIn(t.Context(), t)
+// async has the platform accept that the answer comes later.
+func async(event *events.APIGatewayProxyRequest) {
+	event.QueryStringParameters = map[string]string{"accepts_incomplete": "true"}
+	for name, values := range event.MultiValueQueryStringParameters {
+		event.QueryStringParameters[name] = values[0]
+	}
+	event.MultiValueQueryStringParameters = nil
 }
 
-// driveIn calls the poller in a context.
-func (r *rig) driveIn(ctx context.Context, t *testing.T) {
+// drive does what the state machine does, until all that was started has ended.
+func (r *rig) drive(ctx context.Context, t *testing.T) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
 	pending := r.machine.take()
 	for ; len(pending) > 0; pending = append(pending[1:], r.machine.take()...) {
-		tick := sfn.NewTick(pending[0])
-		for !tick.Done {
-			var err error
-			if tick, err = r.poller.Handle(ctx, tick); err != nil {
-				t.Fatal(err)
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s did not end; the log: %s", tick.Operation, r.log)
-			}
-		}
+		r.run(ctx, t, sfn.NewTick(pending[0]))
 	}
 }
 
-// upgradeRig is a rig over a table of the stand-in, for items that another wrote.
-type upgradeRig struct {
+// run takes an execution to its end.
+func (r *rig) run(ctx context.Context, t *testing.T, tick sfn.Tick) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !tick.Done; {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not end; the log: %s", tick.Operation, r.log)
+		}
+		tick = r.turn(ctx, t, tick)
+	}
+}
+
+// turn is one turn of an execution: the task, and the wait behind it.
+func (r *rig) turn(ctx context.Context, t *testing.T, tick sfn.Tick) sfn.Tick {
+	t.Helper()
+	next, err := r.poller.Handle(ctx, tick)
+	if err != nil || next.Turn != tick.Turn+1 || !next.Done && next.WaitSeconds < 1 {
+		t.Fatalf("after %+v comes %+v, %v; the log: %s", tick, next, err, r.log)
+	}
+	_ = r.sleep(ctx, time.Duration(next.WaitSeconds)*time.Second) // only a context that ended
+	return next
+}
+
+// credentials are good enough for the stand-in.
+func credentials(context.Context) (aws.Credentials, error) {
+	return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+}
+
+// tableRig is a rig over a table of the stand-in.
+type tableRig struct {
 	*rig
+	config aws.Config
 	client *dynamodb.Client
 	name   string
-	broker broker.Store
+	store  *dynamo.Store
 }
 
-var upgradeTables atomic.Int64
+var tables atomic.Int64
 
-func newUpgradeRig(t *testing.T) *upgradeRig {
+// newTableRig calls AWS through an HTTP client, nil for the SDK's own. The poller does one tick a turn.
+func newTableRig(t *testing.T, client aws.HTTPClient) *tableRig {
 	t.Helper()
-	config := aws.Config{
-		Region: "us-east-1", BaseEndpoint: aws.String(cloud.URL(t)),
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		}),
-	}
-	r := &upgradeRig{rig: newRig(t), client: dynamodb.NewFromConfig(config), name: fmt.Sprintf("ferry-upgrade-%d", upgradeTables.Add(1))}
+	r := &tableRig{rig: newRig(t), name: fmt.Sprintf("ferry-lambda-%d", tables.Add(1)), config: aws.Config{
+		Region: "us-east-1", BaseEndpoint: aws.String(cloud.URL(t)), HTTPClient: client, Credentials: aws.CredentialsProviderFunc(credentials),
+	}}
+	r.client = dynamodb.NewFromConfig(r.config)
 	_, err := r.client.CreateTable(t.Context(), dynamo.Table(r.name))
 	if _, made := errors.AsType[*types.ResourceInUseException](err); err != nil && !made {
 		t.Fatal(err)
 	}
-	s, err := dynamo.New(dynamo.Options{Config: config, Table: r.name, Now: r.now})
-	if err != nil {
+	if r.store, err = dynamo.New(dynamo.Options{Config: r.config, Table: r.name, Now: r.now}); err != nil {
 		t.Fatal(err)
 	}
-	r.broker = s
-	for _, c := range []*core{r.api.core, r.poller.core, r.janitor.core} {
-		c.parts.Store, c.audits = s, s
-	}
-	r.poller.sleep = atOnce
+	r.over(r.store, r.store, r.configuration)
+	r.poller.sleep = func(context.Context, time.Duration) error { return context.DeadlineExceeded }
 	return r
 }
 
-// atOnce has the poller do one tick a turn.
-func atOnce(context.Context, time.Duration) error { return context.DeadlineExceeded }
-
-// load puts a version's items into the table and moves the clock to shortly after the
-// operation began. Cloud Foundry has what it had then, but for what comes late.
-func (r *upgradeRig) load(t *testing.T, version string, p past) broker.Record {
+// get returns a record.
+func (r *tableRig) get(t *testing.T, key broker.Key) broker.Record {
 	t.Helper()
-	items := r.items(t, version)
-	r.put(t, items...)
-	r.goTo(t, items)
-	rec := r.get(t, p.key)
-	if p.instance && !p.late {
-		r.found(t, items, p, rec)
-	}
-	return rec
-}
-
-// found plants what an older version made in Cloud Foundry. The GUID is the
-// simulator's, so the items are told of it.
-func (r *upgradeRig) found(t *testing.T, items []map[string]types.AttributeValue, p past, rec broker.Record) {
-	t.Helper()
-	instance := r.get(t, instanceKey)
-	row := map[string]any{
-		"org": "demo", "space": "postgres", "offering": "postgres", "plan": "small", "name": instanceKey.InstanceID,
-		"labels": map[string]string{"ferry-client": "demo"}, "annotations": marks(instance),
-	}
-	if p.updated { // Cloud Foundry writes the mark and the plan together
-		row["plan"] = "large"
-		row["annotations"].(map[string]string)["ferry-update"] = instance.Lifecycle.Operation.ID
-		row["last_operation"] = map[string]string{"type": "update", "state": "succeeded"}
-	}
-	if p.keyed {
-		row["keys"] = []any{map[string]any{
-			"name": bindingKey.BindingID, "labels": map[string]string{"ferry-client": "demo"}, "annotations": marks(rec),
-		}}
-	}
-	body, err := json.Marshal(row)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var planted struct{ GUID string }
-	if err := json.Unmarshal(r.control(t, "instances", string(body)), &planted); err != nil {
-		t.Fatal(err)
-	}
-	old := instance.Lifecycle.CFGUID
-	if old == "" {
-		return
-	}
-	for _, it := range items {
-		if body, ok := it["body"].(*types.AttributeValueMemberS); ok {
-			it["body"] = &types.AttributeValueMemberS{Value: strings.ReplaceAll(body.Value, old, planted.GUID)}
-		}
-	}
-	r.put(t, items...)
-}
-
-// marks are the annotations of what a record's create made.
-func marks(r broker.Record) map[string]string {
-	return map[string]string{"ferry-operation": r.Lifecycle.CreateOp.ID, "ferry-seq": fmt.Sprint(r.Lifecycle.CreateOp.Seq)}
-}
-
-func (r *upgradeRig) get(t *testing.T, key broker.Key) broker.Record {
-	t.Helper()
-	rec, err := r.broker.Get(t.Context(), key)
+	rec, err := r.store.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rec
 }
 
-// goTo moves the clock to one second after the latest operation of the items began.
-func (r *upgradeRig) goTo(t *testing.T, items []map[string]types.AttributeValue) {
-	t.Helper()
-	var latest time.Time
-	for _, it := range items {
-		var body struct {
-			Lifecycle struct {
-				Operation struct{ Started time.Time }
-			}
-		}
-		if text, ok := it["body"].(*types.AttributeValueMemberS); ok {
-			if err := json.Unmarshal([]byte(text.Value), &body); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if began := body.Lifecycle.Operation.Started; began.After(latest) {
-			latest = began
-		}
-	}
-	if latest.IsZero() {
-		t.Fatal("no item tells when it was written")
-	}
-	r.pass(latest.Add(time.Second).Sub(r.now()))
-}
-
-// run does what the state machine does with an execution, without its waits.
-func (r *upgradeRig) run(t *testing.T, tick sfn.Tick) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !tick.Done; {
-		if time.Now().After(deadline) {
-			t.Fatalf("it goes on: %+v; the log: %s", tick, r.log)
-		}
-		tick = r.turn(t, tick)
-	}
-	r.drive(t) // what it started itself
-}
-
-// turn is one turn of an execution: the task, and the wait behind it.
-func (r *upgradeRig) turn(t *testing.T, tick sfn.Tick) sfn.Tick {
-	t.Helper()
-	next, err := r.poller.Handle(t.Context(), tick)
-	if err != nil || next.Turn != tick.Turn+1 || !next.Done && next.WaitSeconds < 1 {
-		t.Fatalf("after %+v comes %+v, %v; the log: %s", tick, next, err, r.log)
-	}
-	r.pass(time.Duration(next.WaitSeconds) * time.Second)
-	return next
-}
-
-// tick lets the poller do one tick of what was started last, for fixtures.
-func (r *upgradeRig) tick(t *testing.T) {
-	t.Helper()
-	starts := r.machine.take()
-	if _, err := r.poller.Handle(t.Context(), sfn.NewTick(starts[len(starts)-1])); err != nil {
-		t.Fatal(err)
-	}
-	r.machine.starts = starts
-}
-
-func (r *upgradeRig) sendAsync(t *testing.T, event string) { r.sendQuery(t, event, true) }
-
-// sendQuery sends an event, with accepts_incomplete where it is asked for.
-func (r *upgradeRig) sendQuery(t *testing.T, event string, async bool) events.APIGatewayProxyResponse {
-	t.Helper()
-	request := read[events.APIGatewayProxyRequest](t, event)
-	if async {
-		if request.QueryStringParameters == nil {
-			request.QueryStringParameters, request.MultiValueQueryStringParameters = map[string]string{}, map[string][]string{}
-		}
-		request.QueryStringParameters["accepts_incomplete"] = "true"
-		request.MultiValueQueryStringParameters["accepts_incomplete"] = []string{"true"}
-	}
-	answer, err := r.api.Handle(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer
-}
-
-// control calls the simulator's control.
-func (r *upgradeRig) control(t *testing.T, what, body string) []byte {
-	t.Helper()
-	answer, err := fresh().Post(r.sim+"/__sim/"+what, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode >= 300 {
-		t.Fatalf("%s: %d %s, %v", what, answer.StatusCode, text, err)
-	}
-	return text
-}
-
-// asked counts what the backing broker was asked to do.
-func (r *upgradeRig) asked(t *testing.T) map[string]int {
-	t.Helper()
-	answer, err := fresh().Get(r.sim + "/__sim/state")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = answer.Body.Close() }()
-	var state struct {
-		BrokerCalls []struct {
-			Operation string
-			Count     int
-		} `json:"broker_calls"`
-	}
-	if err := json.NewDecoder(answer.Body).Decode(&state); err != nil {
-		t.Fatal(err)
-	}
-	var asked map[string]int
-	for _, c := range state.BrokerCalls {
-		if asked == nil {
-			asked = map[string]int{}
-		}
-		asked[c.Operation] += c.Count
-	}
-	return asked
-}
-
-func (r *upgradeRig) put(t *testing.T, items ...map[string]types.AttributeValue) {
+// put writes items as they are.
+func (r *tableRig) put(t *testing.T, items ...map[string]types.AttributeValue) {
 	t.Helper()
 	for _, it := range items {
 		if _, err := r.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.name, Item: it}); err != nil {
@@ -471,30 +423,12 @@ func (r *upgradeRig) put(t *testing.T, items ...map[string]types.AttributeValue)
 	}
 }
 
-// stored returns the item of a record as it is in the table.
-func (r *upgradeRig) stored(t *testing.T, key broker.Key) map[string]types.AttributeValue {
-	t.Helper()
-	for _, it := range r.scan(t) {
-		pk, sk := it["pk"].(*types.AttributeValueMemberB), it["sk"].(*types.AttributeValueMemberB)
-		if string(pk.Value) == key.Client+"#"+key.InstanceID && string(sk.Value) == "instance" {
-			return it
-		}
-	}
-	t.Fatalf("no item of %v", key)
-	return nil
-}
-
-func (r *upgradeRig) scan(t *testing.T) []map[string]types.AttributeValue {
+// scan returns all items as they are.
+func (r *tableRig) scan(t *testing.T) []map[string]types.AttributeValue {
 	t.Helper()
 	out, err := r.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &r.name, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out.Items
-}
-
-// fresh is a client whose connections nobody else closes: a test server that stops closes
-// the idle ones of http.DefaultTransport, whoever is about to use them.
-func fresh() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

@@ -92,6 +92,9 @@ func TestTheMachineLeadsSomewhere(t *testing.T) {
 	if len(reached) != len(m.States) {
 		t.Errorf("reached %q of %d states", reached, len(m.States))
 	}
+	if m.States["Wait"].Next != "Advance" || m.States["Advance"].Next != "Done?" || m.States["Done?"].Default != "Wait" {
+		t.Error("a turn is not a wait, a task and a choice, which docs/aws-cost.md counts")
+	}
 }
 
 // TestTheMachineReadsWhatThePollerWrites: the paths are fields of a Tick.
