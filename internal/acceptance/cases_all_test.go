@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/config"
 )
 
 // TestCase has public bug reports of other brokers, platforms and libraries, turned
@@ -99,7 +101,7 @@ func lonelyCases() map[string]func(*testing.T) {
 		"MNT-03 MNT-04 an upgrade is offered and carried out": func(t *testing.T) { maintained(start(t, restless, warnings)) },
 		"AUT-02 AUT-03 passwords with colons and umlauts": func(t *testing.T) {
 			c := start(t, func(s *settings) {
-				s.config.Clients[1].Credentials[0].Username, s.config.Clients[1].Credentials[0].Password = "üser", "p:ä:ss"
+				s.config.Clients[1].Credentials[0].Username, s.config.Clients[1].Credentials[0].Password = "üser", config.NewSecret("p:ä:ss")
 			})
 			for password, status := range map[string]int{"p:ä:ss": 200, "p": 401, "p:ä": 401, "": 401} {
 				o := c.other()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/config"
 )
 
 // TestDecided has one test for each point under "Decided" in docs/osb-choices.md.
@@ -406,7 +408,7 @@ func decidedLevels(t *testing.T) {
 		}
 	})
 	t.Run("refused credentials are WARN", func(t *testing.T) {
-		c := start(t, warnings, func(s *settings) { s.config.Clients[1].CloudFoundry.ClientSecret = "wrong" })
+		c := start(t, warnings, func(s *settings) { s.config.Clients[1].CloudFoundry.ClientSecret = config.NewSecret("wrong") })
 		c.eventually("a warning", func() bool { return len(c.journal.find(slog.LevelWarn, "second")) > 0 })
 	})
 }

@@ -73,7 +73,7 @@ func quick() settings {
 	c.Operations.SettleAfter = 2 * time.Second
 	second := c.Clients[0]
 	second.Name = "second"
-	second.Credentials = []config.Credential{{Username: "second", Password: "second's"}}
+	second.Credentials = []config.Credential{{Username: "second", Password: config.NewSecret("second's")}}
 	second.CloudFoundry.Org = "ferry-b"
 	c.Clients = append(c.Clients, second)
 	sim := server.DefaultSimOptions()

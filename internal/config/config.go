@@ -26,8 +26,7 @@ const (
 )
 
 // Config is the whole configuration, defaults filled in and every value
-// checked. It holds secrets; printed with fmt or encoded as JSON, those parts
-// leave them out.
+// checked.
 type Config struct {
 	Clients    []Client
 	Polling    Polling
@@ -67,6 +66,32 @@ func (c Client) place() [2]string {
 	return [2]string{api, strings.ToLower(c.CloudFoundry.Org)}
 }
 
+// Credential is one way to log in. Exactly one of Password and PasswordHash (bcrypt) is set.
+type Credential struct {
+	Username               string
+	Password, PasswordHash Secret
+}
+
+// Secret is a text that is printed nowhere by mistake: fmt, log/slog and encoding/json see an address or nothing, also
+// when they print a struct that holds it. The zero value is the empty text.
+type Secret struct{ text *string }
+
+// NewSecret returns the secret that holds text.
+func NewSecret(text string) Secret {
+	if text == "" {
+		return Secret{}
+	}
+	return Secret{&text}
+}
+
+// Text returns what s holds.
+func (s Secret) Text() string {
+	if s.text == nil {
+		return ""
+	}
+	return *s.text
+}
+
 // CloudFoundry is where and as whom a client's instances are made. Either
 // ClientID and ClientSecret are set, or Username and Password.
 type CloudFoundry struct {
@@ -74,9 +99,9 @@ type CloudFoundry struct {
 	FormerAPIs    []string // addresses that the same Cloud Foundry had before, in the same form; nil: none
 	Org           string
 	ClientID      string
-	ClientSecret  string `json:"-"`
+	ClientSecret  Secret
 	Username      string
-	Password      string `json:"-"`
+	Password      Secret
 	CAFile        string
 	CA            []byte `json:"-"` // what CAFile holds: PEM, at least one certificate; nil without CAFile
 	SkipTLSVerify bool
@@ -132,8 +157,8 @@ func Demo() Config {
 	c.Operations.SettleAfter = 5 * time.Second
 	demo := defaultClient()
 	demo.Name = "demo"
-	demo.Credentials = []Credential{{Username: "demo", Password: "demo"}}
-	demo.CloudFoundry = CloudFoundry{Org: "demo", ClientID: "ferry", ClientSecret: "ferry"}
+	demo.Credentials = []Credential{{Username: "demo", Password: NewSecret("demo")}}
+	demo.CloudFoundry = CloudFoundry{Org: "demo", ClientID: "ferry", ClientSecret: NewSecret("ferry")}
 	c.Clients = []Client{demo}
 	return c
 }

@@ -1,10 +1,11 @@
 package config_test
 
 import (
-	"encoding/json"
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func parse(text string, w world) (config.Config, error) {
 	return config.Parse("ferry.yaml", []byte(text), w.lookupEnv, w.readFile)
 }
 
+// withSecrets compares secrets by their text.
+func withSecrets() cmp.Option { return cmp.AllowUnexported(config.Secret{}) }
+
 // minimal is the least text that is valid.
 const minimal = `
 clients:
@@ -70,8 +74,8 @@ func TestDefaultsFillWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	want := defaultsWith(config.Client{
 		Name:         "a",
-		Credentials:  []config.Credential{{Username: "a", Password: "pa"}},
-		CloudFoundry: config.CloudFoundry{API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: "s"},
+		Credentials:  []config.Credential{{Username: "a", Password: config.NewSecret("pa")}},
+		CloudFoundry: config.CloudFoundry{API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: config.NewSecret("s")},
 	})
 	for name, text := range map[string]string{
 		"absent sections":    minimal,
@@ -86,7 +90,7 @@ func TestDefaultsFillWhatIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := parse(text, world{})
-			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			if diff := cmp.Diff(want, got, withSecrets()); err != nil || diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -111,23 +115,23 @@ func TestEveryKeyOfTheExampleIsRead(t *testing.T) {
 	}
 	want := defaultsWith(config.Client{
 		Name:         "openshift-a",
-		Credentials:  []config.Credential{{Username: "openshift-a", Password: "one"}, {Username: "openshift-a", PasswordHash: hash}},
-		CloudFoundry: config.CloudFoundry{API: "https://api.cf.example.org", Org: "ferry", ClientID: "ferry", ClientSecret: "two"},
+		Credentials:  []config.Credential{{Username: "openshift-a", Password: config.NewSecret("one")}, {Username: "openshift-a", PasswordHash: config.NewSecret(hash)}},
+		CloudFoundry: config.CloudFoundry{API: "https://api.cf.example.org", Org: "ferry", ClientID: "ferry", ClientSecret: config.NewSecret("two")},
 	})
 	second := want.Clients[0]
 	want.Clients[0].CloudFoundry.FormerAPIs = []string{"https://api.old.cf.example.org"}
 	want.Clients[0].Catalog.Rotatable = []string{"postgres", "queue/standard"}
 	want.Clients[0].ConcurrentRequests = 128
 	second.Name = "cloud-foundry-b"
-	second.Credentials = []config.Credential{{Username: "cloud-foundry-b", Password: "three"}}
+	second.Credentials = []config.Credential{{Username: "cloud-foundry-b", Password: config.NewSecret("three")}}
 	second.CloudFoundry = config.CloudFoundry{
-		API: "https://api.cf.example.org", Org: "ferry-b", Username: "ferry@example.org", Password: "four",
+		API: "https://api.cf.example.org", Org: "ferry-b", Username: "ferry@example.org", Password: config.NewSecret("four"),
 		CAFile: "/etc/ferry/ca.pem", CA: []byte(ca),
 	}
 	second.Catalog.IDs = config.IDsCloudFoundry
 	want.Clients = append(want.Clients, second)
-	want.Metrics.Credentials = []config.Credential{{Username: "prometheus", Password: "five"}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	want.Metrics.Credentials = []config.Credential{{Username: "prometheus", Password: config.NewSecret("five")}}
+	if diff := cmp.Diff(want, got, withSecrets()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if warnings := got.Warnings(); warnings != nil {
@@ -154,9 +158,9 @@ metrics: {credentials: [{username: m, password: mp}, {username: m, password_hash
 	}
 	want := config.Config{
 		Clients: []config.Client{{
-			Name: "a", Credentials: []config.Credential{{Username: "a", Password: "pa"}},
+			Name: "a", Credentials: []config.Credential{{Username: "a", Password: config.NewSecret("pa")}},
 			CloudFoundry: config.CloudFoundry{
-				API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: "s", SkipTLSVerify: true,
+				API: "http://127.0.0.1:8081", Org: "ferry", ClientID: "ferry", ClientSecret: config.NewSecret("s"), SkipTLSVerify: true,
 			},
 			Catalog:        config.Catalog{IDs: "cloud_foundry", Rotatable: []string{"a", "b/c", "a/b", "My DB/<x>", "b"}},
 			Quirks:         config.Quirks{MissingVersion: 412, FinishedDelete: 410},
@@ -165,9 +169,9 @@ metrics: {credentials: [{username: m, password: mp}, {username: m, password_hash
 		Polling:    config.Polling{First: 5 * time.Millisecond, Max: 500 * time.Millisecond},
 		Operations: config.Operations{Deadline: 10 * time.Second, Keep: 20 * time.Second, SettleAfter: time.Second, RequestBudget: 900 * time.Millisecond},
 		Limits:     config.Limits{RequestBytes: 10, ParametersBytes: 20, ConcurrentRequests: 30},
-		Metrics:    config.Metrics{Credentials: []config.Credential{{Username: "m", Password: "mp"}, {Username: "m", PasswordHash: hash}}},
+		Metrics:    config.Metrics{Credentials: []config.Credential{{Username: "m", Password: config.NewSecret("mp")}, {Username: "m", PasswordHash: config.NewSecret(hash)}}},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, withSecrets()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -197,12 +201,12 @@ limits: {request_bytes: "${env:BYTES}"}
 	}
 	a, b := got.Clients[0], got.Clients[1]
 	if diff := cmp.Diff([]any{
-		"a", config.Credential{Username: "u", Password: "line\nend "}, "https://cf.example.org", "2024", " ${env:NAME}: [\n", true,
+		"a", config.Credential{Username: "u", Password: config.NewSecret("line\nend ")}, "https://cf.example.org", "2024", " ${env:NAME}: [\n", true,
 		7 * time.Minute, 412, int64(77), "$x{y}", "https://cf.example.org",
 	}, []any{
-		a.Name, a.Credentials[0], a.CloudFoundry.API, a.CloudFoundry.Org, a.CloudFoundry.ClientSecret, a.CloudFoundry.SkipTLSVerify,
-		a.CatalogRefresh, a.Quirks.MissingVersion, got.Limits.RequestBytes, b.Credentials[0].Password, b.CloudFoundry.API,
-	}); diff != "" {
+		a.Name, a.Credentials[0], a.CloudFoundry.API, a.CloudFoundry.Org, a.CloudFoundry.ClientSecret.Text(), a.CloudFoundry.SkipTLSVerify,
+		a.CatalogRefresh, a.Quirks.MissingVersion, got.Limits.RequestBytes, b.Credentials[0].Password.Text(), b.CloudFoundry.API,
+	}, withSecrets()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -221,7 +225,7 @@ operations: {settle_after: 5s}
 	}
 	got := config.Demo()
 	got.Clients[0].CloudFoundry.API = "http://sim"
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, withSecrets()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if config.Demo().Clients[0].CloudFoundry.API != "" {
@@ -254,23 +258,23 @@ func TestWarningsNameWhatIsSeldomMeant(t *testing.T) {
 	}
 }
 
+// Nothing prints a configuration; if it did, the secrets would not be in it.
 func TestPrintingLeavesSecretsOut(t *testing.T) {
 	t.Parallel()
 	c := config.Demo()
-	c.Clients[0].Credentials[0] = config.Credential{Username: "user", Password: "hunter2", PasswordHash: "hunter2"}
-	c.Clients[0].CloudFoundry = config.CloudFoundry{API: "http://sim", ClientID: "id", ClientSecret: "hunter2", Password: "hunter2", CA: []byte("hunter2")}
-	c.Metrics.Credentials = c.Clients[0].Credentials
-	encoded, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	printed := []string{string(encoded), fmt.Sprint(c), fmt.Sprintf("%#v", &c)}
-	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-		printed = append(printed, fmt.Sprintf(verb, c))
-	}
-	for _, p := range printed {
-		if strings.Contains(p, "hunter2") || strings.Contains(p, fmt.Sprintf("%x", "hunter2")) || !strings.Contains(p, "http://sim") {
-			t.Errorf("printed: %s", p)
+	secret := config.NewSecret("hunter2")
+	c.Clients[0].Credentials[0] = config.Credential{Username: "user", Password: secret, PasswordHash: secret}
+	c.Clients[0].CloudFoundry = config.CloudFoundry{API: "http://sim", ClientSecret: secret, Password: secret}
+	for _, v := range []any{c, &c, c.Clients[0].Credentials[0], &c.Clients[0].CloudFoundry, secret, &secret} {
+		printed := ""
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			printed += fmt.Sprintf(verb, v) + "\n"
+		}
+		var lines bytes.Buffer
+		slog.New(slog.NewTextHandler(&lines, nil)).Info("", "v", v)
+		slog.New(slog.NewJSONHandler(&lines, nil)).Info("", "v", v)
+		if printed += lines.String(); strings.Contains(printed, "hunter2") || strings.Contains(printed, fmt.Sprintf("%x", "hunter2")) {
+			t.Errorf("printed: %s", printed)
 		}
 	}
 }

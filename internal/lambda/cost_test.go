@@ -87,7 +87,7 @@ func newAccounting(t *testing.T, maxAge time.Duration) *accounting {
 	a.spend = func(call string) { a.pass(lasting[call]) }
 	f := a.copied.Config.Clients[0].CloudFoundry
 	text := fmt.Sprintf("clients:\n- name: demo\n  credentials: [{username: demo, password: demo}]\n"+
-		"  cloud_foundry: {api: %q, org: %q, client_id: %q, client_secret: %q}\n", f.API, f.Org, f.ClientID, f.ClientSecret)
+		"  cloud_foundry: {api: %q, org: %q, client_id: %q, client_secret: %q}\n", f.API, f.Org, f.ClientID, f.ClientSecret.Text())
 	_, err := secretsmanager.NewFromConfig(a.config).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{
 		Name: aws.String(a.name), SecretString: aws.String(text),
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/secrets"
 	"github.com/ferry-broker/ferry/internal/setup"
 )
@@ -271,12 +272,12 @@ func TestANewConfigurationIsTakenOverWithoutARestart(t *testing.T) {
 		event   string
 		status  int
 	}{
-		{"wrong", func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.ClientSecret = "wrong" }, "catalog", 503},
+		{"wrong", func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.ClientSecret = config.NewSecret("wrong") }, "catalog", 503},
 		{"wrong", func(*secrets.Copy) {}, "catalog", 503}, // is not sent
 		{"right", func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.ClientSecret = secret }, "catalog", 200},
 		{"password", func(c *secrets.Copy) { // the one that the event sends
 			c.Config.Clients[0].Credentials = slices.Clone(c.Config.Clients[0].Credentials)
-			c.Config.Clients[0].Credentials[0].Password = "wrong"
+			c.Config.Clients[0].Credentials[0].Password = config.NewSecret("wrong")
 		}, "unauthorised", 200},
 		{"certificate", func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.CA = []byte("none") }, "catalog", 503},
 	} {

@@ -80,7 +80,7 @@ func TestEmbedWarnsOfWhatIsSeldomMeant(t *testing.T) {
 	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	o.Config = config.Demo()
 	second := o.Config.Clients[0]
-	second.Name, second.Credentials = "second", []config.Credential{{Username: "second", Password: "second"}}
+	second.Name, second.Credentials = "second", []config.Credential{{Username: "second", Password: config.NewSecret("second")}}
 	o.Config.Clients = append(o.Config.Clients, second)
 	if err := Embed(t.Context(), o, func(http.Handler, string) error { return nil }); err != nil {
 		t.Fatal(err)

@@ -138,7 +138,7 @@ func demoOptions(version string, started chan<- demo.Options) ServeOptions {
 		LookupEnv: os.LookupEnv,
 		Started: func(brokerURL, simulatorURL string) {
 			started <- demo.Options{
-				BrokerURL: brokerURL, SimulatorURL: simulatorURL, Username: login.Username, Password: login.Password,
+				BrokerURL: brokerURL, SimulatorURL: simulatorURL, Username: login.Username, Password: login.Password.Text(),
 				Pause: func(ctx context.Context) error { return broker.Sleep(ctx, 50*time.Millisecond) },
 			}
 		},

@@ -99,7 +99,7 @@ func backends(c config.Config, p Parts) (map[string]broker.Backend, error) {
 		f := client.CloudFoundry
 		backend, err := cf.New(cf.Config{
 			Client: client.Name, API: f.API, FormerAPIs: f.FormerAPIs, Org: f.Org,
-			ClientID: f.ClientID, ClientSecret: f.ClientSecret, Username: f.Username, Password: f.Password,
+			ClientID: f.ClientID, ClientSecret: f.ClientSecret.Text(), Username: f.Username, Password: f.Password.Text(),
 			CA: f.CA, SkipTLSVerify: f.SkipTLSVerify,
 			Now: p.Now, Logger: p.Logger.With("client", client.Name), Observe: observe,
 		})
@@ -191,7 +191,7 @@ func clients(clients []config.Client) []api.Client {
 func credentials(list []config.Credential) []api.Credential {
 	out := make([]api.Credential, 0, len(list))
 	for _, c := range list {
-		out = append(out, api.Credential{Username: c.Username, Password: c.Password, PasswordHash: c.PasswordHash})
+		out = append(out, api.Credential{Username: c.Username, Password: c.Password.Text(), PasswordHash: c.PasswordHash.Text()})
 	}
 	return out
 }

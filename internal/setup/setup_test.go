@@ -74,7 +74,7 @@ func TestClients(t *testing.T) {
 	t.Parallel()
 	got := clients([]config.Client{{
 		Name: "a", CatalogRefresh: time.Minute, ConcurrentRequests: 9, Quirks: config.Quirks{MissingVersion: 412, FinishedDelete: 410},
-		Credentials: []config.Credential{{Username: "u", Password: "p"}, {Username: "u", PasswordHash: "h"}},
+		Credentials: []config.Credential{{Username: "u", Password: config.NewSecret("p")}, {Username: "u", PasswordHash: config.NewSecret("h")}},
 	}})
 	want := []api.Client{{
 		Name: "a", MissingVersion: 412, FinishedDelete: 410, ConcurrentRequests: 9,

@@ -47,7 +47,7 @@ func run(ctx context.Context, lookupEnv func(string) (string, bool), log io.Writ
 			return fmt.Errorf("the catalog of the simulated Cloud Foundry: %w", err)
 		}
 		logger.Info("the whole broker runs in this function, and forgets with it",
-			"username", client.Username, "password", client.Password, "simulator", simulatorURL, "plans", plans)
+			"username", client.Username, "password", client.Password.Text(), "simulator", simulatorURL, "plans", plans)
 		serve(handler, logger)
 		return nil
 	})
@@ -85,7 +85,7 @@ func offered(ctx context.Context, handler http.Handler, as config.Credential) ([
 	if err != nil {
 		return nil, err
 	}
-	request.SetBasicAuth(as.Username, as.Password)
+	request.SetBasicAuth(as.Username, as.Password.Text())
 	request.Header.Set("X-Broker-API-Version", "2.17")
 	answer := &page{header: http.Header{}, status: http.StatusOK}
 	handler.ServeHTTP(answer, request)

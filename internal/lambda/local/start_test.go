@@ -122,7 +122,7 @@ func TestStartRefuses(t *testing.T) {
 
 func TestOffered(t *testing.T) {
 	t.Parallel()
-	as := config.Credential{Username: "u", Password: "p"}
+	as := config.Credential{Username: "u", Password: config.NewSecret("p")}
 	tests := map[string]struct {
 		answer http.HandlerFunc
 		want   []string
