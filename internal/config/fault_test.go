@@ -158,7 +158,8 @@ func TestFaultsOfCloudFoundry(t *testing.T) {
 		"a password alone":            {variant(t, login, "password: hunter2"), cfPath + ".username: is missing (line 6)"},
 		"a CA that is not there":      {variant(t, login, login+", ca_file: /none"), cfPath + ".ca_file: the file /none does not exist (line 6)"},
 		"a CA that is no certificate": {variant(t, login, login+", ca_file: /text"), cfPath + ".ca_file: the file /text holds no certificate in PEM form (-----BEGIN CERTIFICATE-----) (line 6)"},
-		"skip_tls_verify with yes":    {variant(t, login, login+", skip_tls_verify: yes"), cfPath + ".skip_tls_verify: must be true or false, without quotes (line 6)"},
+		"skip_tls_verify with yes":    {variant(t, login, login+", skip_tls_verify: yes"), cfPath + ".skip_tls_verify: must be true or false (line 6)"},
+		"skip_tls_verify in quotes":   {variant(t, login, login+`, skip_tls_verify: "true"`), cfPath + ".skip_tls_verify: must be true or false, without quotes (line 6)"},
 		"skip_tls_verify in capitals": {variant(t, login, login+", skip_tls_verify: TRUE"), cfPath + ".skip_tls_verify: must be true or false (line 6)"},
 	})
 }
@@ -167,6 +168,7 @@ func TestFaultsOfValues(t *testing.T) {
 	t.Parallel()
 	checkRefused(t, map[string]refused{
 		"ids of a third kind":          {minimal + "    catalog: {ids: both}", "clients[0].catalog.ids: must be broker or cloud_foundry (line 7)"},
+		"ids that are a number":        {minimal + "    catalog: {ids: 1}", "clients[0].catalog.ids: must be broker or cloud_foundry (line 7)"},
 		"rotatable that is text":       {minimal + "    catalog: {rotatable: a}", "clients[0].catalog.rotatable: must be a list, each element of it beginning with a dash (line 7)"},
 		"rotatable that is empty text": {minimal + `    catalog: {rotatable: [a, ""]}`, rotatable1 + notAPlan},
 		"rotatable that is null":       {minimal + "    catalog: {rotatable: [a, ~]}", rotatable1 + ": must be text; put it in quotes (line 7)"},
@@ -187,12 +189,18 @@ func TestFaultsOfValues(t *testing.T) {
 		"first above max":              {minimal + "polling: {first: 2m}", "polling.first: is above polling.max; lower it or raise that (line 7)"},
 		"a limit of nothing":           {minimal + "limits: {request_bytes: 0}", "limits.request_bytes: must be a whole number above 0, in plain digits (line 7)"},
 		"a limit in hex":               {minimal + "limits: {request_bytes: 0x10}", "limits.request_bytes: must be a whole number above 0, in plain digits (line 7)"},
-		"a limit with a unit":          {minimal + "limits: {request_bytes: 1MB}", "limits.request_bytes: must be a whole number, without quotes (line 7)"},
+		"a limit with a unit":          {minimal + "limits: {request_bytes: 1MB}", "limits.request_bytes: must be a whole number (line 7)"},
+		"a limit with a fraction":      {minimal + "limits: {request_bytes: 1.5}", "limits.request_bytes: must be a whole number above 0, in plain digits (line 7)"},
+		"a limit with an exponent":     {minimal + "limits: {request_bytes: 1e3}", "limits.request_bytes: must be a whole number above 0, in plain digits (line 7)"},
+		"a limit of 31 digits":         {minimal + "limits: {request_bytes: 1e30}", "limits.request_bytes: must not be above 1073741824 (line 7)"},
+		"a limit without end":          {minimal + "limits: {request_bytes: .inf}", "limits.request_bytes: must be a whole number above 0, in plain digits (line 7)"},
 		"max for ever":                 {minimal + "polling: {max: 1000000h}", "polling.max: must not be longer than 1h, as in 500ms, 2s or 5m (line 7)"},
 		"first for ever":               {minimal + "polling: {first: 2000000h}", "polling.first: must not be longer than 1h, as in 500ms, 2s or 5m (line 7)"},
 		"a max of nanoseconds":         {minimal + "polling: {max: 1ns}", "polling.max: must not be shorter than 1ms, as in 500ms, 2s, 5m or 168h (line 7)"},
 		"a deadline in centuries":      {minimal + "operations: {deadline: 2562047h}", "operations.deadline: must not be longer than 8760h, as in 500ms, 2s or 5m (line 7)"},
-		"a deadline beyond numbers":    {minimal + "operations: {deadline: 9999999999h}", "operations.deadline: must be a duration with its unit, as in 500ms, 2s, 5m or 168h (line 7)"},
+		"a deadline beyond numbers":    {minimal + "operations: {deadline: 9999999999h}", "operations.deadline: must not be longer than 8760h, as in 500ms, 2s or 5m (line 7)"},
+		"a duration of two units":      {minimal + "operations: {deadline: 99999999999h1.5m}", "operations.deadline: must not be longer than 8760h, as in 500ms, 2s or 5m (line 7)"},
+		"a duration with a blank":      {minimal + `operations: {deadline: "1 h"}`, "operations.deadline: must be a duration with its unit, as in 500ms, 2s, 5m or 168h (line 7)"},
 		"keep for ever":                {minimal + "operations: {keep: 8761h}", "operations.keep: must not be longer than 8760h, as in 500ms, 2s or 5m (line 7)"},
 		"settle_after for ever":        {minimal + "operations: {settle_after: 100000h}", "operations.settle_after: must not be longer than 8760h, as in 500ms, 2s or 5m (line 7)"},
 		"a budget of days":             {minimal + "operations: {request_budget: 48h}", "operations.request_budget: must not be longer than 1h, as in 500ms, 2s or 5m (line 7)"},

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,19 +16,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// The kinds of scalar, by the tags that YAML gives them, with what to say to
-// a value of another kind.
-const (
-	textKind    = "!!str"
-	integerKind = "!!int"
-	booleanKind = "!!bool"
-	anyKind     = ""
+// kind is a kind of scalar.
+type kind struct {
+	tags   []string // that YAML gives to such a value; nil: any
+	demand string   // what a value of another kind must be
+}
+
+var (
+	textKind    = kind{[]string{"!!str"}, "must be text; put it in quotes"}
+	numberKind  = kind{[]string{"!!int", "!!float"}, "must be a whole number"}
+	booleanKind = kind{[]string{"!!bool"}, "must be true or false"}
+	anyKind     = kind{}
 )
 
-// scalar returns the value under key with its reference resolved. ok is false
-// when it is absent, or of another kind, or its reference leads nowhere; both
-// of the latter are reported. What a reference brings is of any kind.
-func (o object) scalar(key, kind string) (value string, ok bool) {
+// scalar returns the value under key with its reference resolved. ok is false when it is absent, or of another kind, or
+// its reference leads nowhere; both of the latter are reported. What a reference brings is of any kind.
+func (o object) scalar(key string, kind kind) (value string, ok bool) {
 	if !o.has(key) {
 		return "", false
 	}
@@ -36,12 +41,11 @@ func (o object) scalar(key, kind string) (value string, ok bool) {
 		return "", false
 	}
 	value, problem := o.r.resolve(n.Value)
-	if problem == "" && value == n.Value && kind != anyKind && n.ShortTag() != kind {
-		problem = map[string]string{
-			textKind:    "must be text; put it in quotes",
-			integerKind: "must be a whole number, without quotes",
-			booleanKind: "must be true or false, without quotes",
-		}[kind]
+	if problem == "" && value == n.Value && kind.tags != nil && !slices.Contains(kind.tags, n.ShortTag()) {
+		problem = kind.demand
+		if n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			problem += ", without quotes"
+		}
 	}
 	if problem != "" {
 		o.fault(key, problem)
@@ -114,13 +118,16 @@ func (o object) optional(key string) string {
 	return value
 }
 
-// The longest durations. Above them a number is a slip of the pen, and some would do
-// harm in silence: a poll that comes in a century, a time that no clock can hold.
+// The longest durations. Above them a number is a slip of the pen, and some would do harm unseen: a poll that comes in a
+// century, a time that no clock can hold.
 const (
 	shortest     = time.Millisecond
 	longestWait  = time.Hour
 	longestInAll = 365 * 24 * time.Hour
 )
+
+// durationForm is what time.ParseDuration reads, however long.
+var durationForm = regexp.MustCompile(`^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`)
 
 // duration returns a duration from shortest to longest.
 func (o object) duration(key string, otherwise, longest time.Duration) time.Duration {
@@ -129,6 +136,9 @@ func (o object) duration(key string, otherwise, longest time.Duration) time.Dura
 		return otherwise
 	}
 	d, err := time.ParseDuration(value)
+	if err != nil && durationForm.MatchString(value) {
+		d, err = math.MaxInt64, nil // longer than time.Duration can hold
+	}
 	switch {
 	case err != nil:
 		o.fault(key, "must be a duration with its unit, as in 500ms, 2s, 5m or 168h")
@@ -152,16 +162,17 @@ const (
 
 // count returns a whole number from 1 to most.
 func (o object) count(key string, otherwise, most int64) int64 {
-	value, ok := o.scalar(key, integerKind)
+	value, ok := o.scalar(key, numberKind)
 	if !ok {
 		return otherwise
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
+	size, _ := strconv.ParseFloat(value, 64) // of a number that is too large for n, or written as 1e30
 	switch {
-	case err != nil && !errors.Is(err, strconv.ErrRange) || n <= 0:
-		o.fault(key, "must be a whole number above 0, in plain digits")
-	case n > most:
+	case n > most || size > float64(most):
 		o.fault(key, fmt.Sprintf("must not be above %d", most))
+	case err != nil || n <= 0:
+		o.fault(key, "must be a whole number above 0, in plain digits")
 	default:
 		return n
 	}
@@ -170,7 +181,7 @@ func (o object) count(key string, otherwise, most int64) int64 {
 
 // status returns an HTTP status that may be one of two.
 func (o object) status(key string, usual, other int) int {
-	value, ok := o.scalar(key, integerKind)
+	value, ok := o.scalar(key, numberKind)
 	switch {
 	case !ok || value == strconv.Itoa(usual):
 		return usual
@@ -183,7 +194,7 @@ func (o object) status(key string, usual, other int) int {
 
 // choice returns a word that may be one of two.
 func (o object) choice(key, usual, other string) string {
-	value, ok := o.scalar(key, textKind)
+	value, ok := o.scalar(key, anyKind)
 	switch {
 	case !ok || value == usual:
 		return usual
@@ -239,11 +250,9 @@ func (o object) certificates(key string) (path string, pem []byte) {
 
 // urls reads a list of addresses, each as url demands it; nil when it is absent.
 func (o object) urls(key string) []string {
-	items, _ := o.list(key)
 	var addresses []string
-	for _, item := range items {
-		s := object{r: o.r, path: item.path, line: item.node.Line, fields: map[string]*yaml.Node{"": item.node}}
-		if address := s.url(""); address != "" {
+	for _, item := range o.values(key) {
+		if address := item.url(""); address != "" {
 			addresses = append(addresses, address)
 		}
 	}
@@ -254,25 +263,33 @@ func (o object) urls(key string) []string {
 // "offering" or "offering/plan". Whether the marketplace has them is not known
 // here: it changes while a configuration stays.
 func (o object) planNames(key string) []string {
-	items, _ := o.list(key)
 	var names []string
 	first := map[string]string{}
-	for _, item := range items {
-		s := object{r: o.r, path: item.path, line: item.node.Line, fields: map[string]*yaml.Node{"": item.node}}
+	for _, item := range o.values(key) {
 		before := len(o.r.faults)
-		name := s.optional("")
+		name := item.optional("")
 		switch at, again := first[name]; {
 		case len(o.r.faults) > before: // not even text
 		case !isPlanName(name):
-			s.fault("", "must be the name of an offering, or of one plan in the form offering/plan")
+			item.fault("", "must be the name of an offering, or of one plan in the form offering/plan")
 		case again:
-			s.fault("", "says the same as "+at+"; keep one")
+			item.fault("", "says the same as "+at+"; keep one")
 		default:
 			first[name] = item.path
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// values returns the elements of the list under key, each as an object that has it under the key "".
+func (o object) values(key string) []object {
+	items, _ := o.list(key)
+	values := make([]object, len(items))
+	for i, item := range items {
+		values[i] = object{r: o.r, path: item.path, line: item.node.Line, fields: map[string]*yaml.Node{"": item.node}}
+	}
+	return values
 }
 
 func isPlanName(name string) bool {
