@@ -8,8 +8,6 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-var clientName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
-
 // clients reads the list and checks what must be unique in all of it.
 func (o object) clients(limits Limits) []Client {
 	items, ok := o.list("clients")
@@ -36,8 +34,10 @@ func (o object) clients(limits Limits) []Client {
 	return clients
 }
 
-// claim returns the path that said name first, which is path itself when
-// nobody did or the name is missing (a fault already).
+var clientName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+// claim returns the path that said name first, which is path itself when nobody did or the name is missing (a fault
+// already).
 func claim(taken map[string]string, name, path string) string {
 	if first, found := taken[name]; found {
 		return first
@@ -48,8 +48,8 @@ func claim(taken map[string]string, name, path string) string {
 	return path
 }
 
-// tellApart refuses a client that Cloud Foundry's labels cannot tell from an earlier
-// one in the same org: each would take what the other made for its own, and delete it.
+// tellApart refuses a client that Cloud Foundry's labels cannot tell from an earlier one in the same org: each would
+// take what the other made for its own, and delete it.
 func (o object) tellApart(c Client, earlier []Client) {
 	for i, other := range earlier {
 		if c.Name == "" || c.Name == other.Name || c.place() != other.place() {
@@ -121,12 +121,12 @@ func (o object) cloudFoundry() CloudFoundry {
 	return cf
 }
 
-// bcryptHash is version, cost, 22 characters of salt and 31 of digest. The
-// library looks at less of a hash before it compares with it.
+// bcryptHash is version, cost, 22 characters of salt and 31 of digest. The library looks at less of a hash before it
+// compares with it.
 var bcryptHash = regexp.MustCompile(`^\$2[aby]\$[0-9]{2}\$[./A-Za-z0-9]{53}$`)
 
-// maxCost is the highest cost of a hash: each step above doubles the time that one
-// login takes, and 14 is about a second.
+// maxCost is the highest cost of a hash: each step above doubles the time that one login takes, and 14 is about a
+// second.
 const maxCost = 14
 
 // credentials reads the list under credentials, which may be empty.

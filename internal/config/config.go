@@ -1,12 +1,9 @@
-// Package config turns the configuration text into one validated struct. The
-// same text configures `ferry serve`, from a file, and the Lambdas, from a
-// secret; so environment and files are handed in, and nothing here reads them
-// by itself.
+// Package config turns the configuration text into one validated struct. The same text configures `ferry serve`, from a
+// file, and the Lambdas, from a secret; so environment and files are handed in, and nothing here reads them by itself.
 //
-// Strict on purpose: an unknown key, a value of the wrong type or a reference
-// that leads nowhere is a fault, and all faults are reported at once, each
-// with its path. A fault never quotes a value: any value may be a secret that
-// slipped into the wrong place.
+// Strict on purpose: an unknown key, a value of the wrong type or a reference that leads nowhere is a fault, and all
+// faults are reported at once, each with its path. A fault never quotes a value: any value may be a secret that slipped
+// into the wrong place.
 package config
 
 import (
@@ -25,8 +22,7 @@ const (
 	IDsCloudFoundry = "cloud_foundry"
 )
 
-// Config is the whole configuration, defaults filled in and every value
-// checked.
+// Config is the whole configuration, defaults filled in and every value checked.
 type Config struct {
 	Clients    []Client
 	Polling    Polling
@@ -43,17 +39,15 @@ type Client struct {
 	Catalog        Catalog
 	Quirks         Quirks
 	CatalogRefresh time.Duration // age at which the marketplace is fetched again
-	// ConcurrentRequests is how many of Limits.ConcurrentRequests this client may
-	// use; 0: what its share allows.
+	// ConcurrentRequests is how many of Limits.ConcurrentRequests this client may use; 0: what its share allows.
 	ConcurrentRequests int
 }
 
-// label is the name as Cloud Foundry's labels can hold it, "" for a name that has
-// neither letter nor digit: its rows have no label.
+// label is the name as Cloud Foundry's labels can hold it, "" for a name that has neither letter nor digit: its rows
+// have no label.
 func (c Client) label() string { return strings.Trim(c.Name, "-") }
 
-// place is the client's org, equal for two spellings of one. Cloud Foundry compares
-// names of orgs without case.
+// place is the client's org, equal for two spellings of one. Cloud Foundry compares names of orgs without case.
 func (c Client) place() [2]string {
 	api := c.CloudFoundry.API
 	if u, err := url.Parse(api); err == nil {
@@ -92,8 +86,8 @@ func (s Secret) Text() string {
 	return *s.text
 }
 
-// CloudFoundry is where and as whom a client's instances are made. Either
-// ClientID and ClientSecret are set, or Username and Password.
+// CloudFoundry is where and as whom a client's instances are made. Either ClientID and ClientSecret are set, or
+// Username and Password.
 type CloudFoundry struct {
 	API           string   // http or https, without a slash at the end
 	FormerAPIs    []string // addresses that the same Cloud Foundry had before, in the same form; nil: none
@@ -110,9 +104,8 @@ type CloudFoundry struct {
 // Catalog is how a client sees the marketplace.
 type Catalog struct {
 	IDs string // IDsBroker or IDsCloudFoundry
-	// Rotatable names the plans whose bindings may be made with
-	// predecessor_binding_id: "offering" stands for all its plans,
-	// "offering/plan" for one. No name occurs twice; nil: none.
+	// Rotatable names the plans whose bindings may be made with predecessor_binding_id: "offering" stands for all its
+	// plans, "offering/plan" for one. No name occurs twice; nil: none.
 	Rotatable []string
 }
 
@@ -148,10 +141,9 @@ type Metrics struct {
 	Credentials []Credential
 }
 
-// Demo is the configuration of a broker that runs with its own simulator and
-// without a file: one client demo whose user and password are demo, too. The
-// caller sets CloudFoundry.API of the client, which is not known before the
-// simulator listens.
+// Demo is the configuration of a broker that runs with its own simulator and without a file: one client demo whose user
+// and password are demo, too. The caller sets CloudFoundry.API of the client, which is not known before the simulator
+// listens.
 func Demo() Config {
 	c := defaults()
 	c.Operations.SettleAfter = 5 * time.Second
@@ -163,8 +155,8 @@ func Demo() Config {
 	return c
 }
 
-// Warnings returns a sentence for each combination that is allowed but seldom
-// meant. To be logged once at start; nil when there is none.
+// Warnings returns a sentence for each combination that is allowed but seldom meant. To be logged once at start; nil
+// when there is none.
 func (c Config) Warnings() []string {
 	var out []string
 	o := c.Operations

@@ -277,8 +277,7 @@ nonsense: 1
 // secret is no word that a fault could hold by chance.
 const secret = "zq9vXk7"
 
-// whole holds the marked secret wherever one belongs; each line is then
-// broken in many ways.
+// whole holds the marked secret wherever one belongs; each line is then broken in many ways.
 const whole = `clients:
   - name: a
     credentials:

@@ -24,8 +24,7 @@ type object struct {
 	broken bool                  // no mapping at all, a fault already: nothing is missing in it
 }
 
-// mapping checks that e is a mapping with no keys but the known ones, each
-// once.
+// mapping checks that e is a mapping with no keys but the known ones, each once.
 func (r *reader) mapping(e element, known ...string) object {
 	o := object{r: r, path: e.path, line: e.node.Line, fields: map[string]*yaml.Node{}}
 	if e.node.Kind != yaml.MappingNode {
@@ -50,11 +49,8 @@ func (r *reader) mapping(e element, known ...string) object {
 	return o
 }
 
-var shownKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,40}$`)
-
-// unknown reports a key that is not known. Where secrets stand, a key that
-// may be the rest of one is not shown: a password with a comma in it breaks in
-// two between braces, and its second half reads as a key.
+// unknown reports a key that is not known. Where secrets stand, a key that may be the rest of one is not shown: a
+// password with a comma in it breaks in two between braces, and its second half reads as a key.
 func (o object) unknown(key *yaml.Node, known []string, doubtful bool) {
 	secrets := slices.Contains(known, "password")
 	advice := "known here are " + strings.Join(known, ", ")
@@ -68,6 +64,8 @@ func (o object) unknown(key *yaml.Node, known []string, doubtful bool) {
 	o.r.fault(join(o.path, key.Value), key.Line, "is an unknown key; "+advice)
 }
 
+var shownKey = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,40}$`)
+
 // section reads the mapping under key; an absent one is empty.
 func (o object) section(key string, known ...string) object {
 	path := join(o.path, key)
@@ -77,8 +75,8 @@ func (o object) section(key string, known ...string) object {
 	return o.r.mapping(element{path, o.fields[key]}, known...)
 }
 
-// list returns the elements of the sequence under key, none when it is absent.
-// ok is false when something else stands there, or nothing can.
+// list returns the elements of the sequence under key, none when it is absent. ok is false when something else stands
+// there, or nothing can.
 func (o object) list(key string) (items []element, ok bool) {
 	if !o.has(key) {
 		return nil, !o.broken
@@ -92,6 +90,16 @@ func (o object) list(key string) (items []element, ok bool) {
 		items = append(items, element{fmt.Sprintf("%s[%d]", join(o.path, key), i), dereference(child)})
 	}
 	return items, true
+}
+
+// values returns the elements of the list under key, each as an object that has it under the key "".
+func (o object) values(key string) []object {
+	items, _ := o.list(key)
+	values := make([]object, len(items))
+	for i, item := range items {
+		values[i] = object{r: o.r, path: item.path, line: item.node.Line, fields: map[string]*yaml.Node{"": item.node}}
+	}
+	return values
 }
 
 // has reports whether key has a value other than null, "" and [].
@@ -134,35 +142,8 @@ func isNull(n *yaml.Node) bool {
 	return n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// Fault is one thing to correct.
-type Fault struct {
-	Path    string // as in clients[1].cloud_foundry.api; empty: the whole text
-	Problem string // what is wrong and what to do, with the line; never a value
-}
-
-// Faults is the error of [Parse]: everything that is wrong with a text.
-type Faults struct {
-	File string // the name that Parse was given
-	List []Fault
-}
-
-// Error returns one line per fault, "path: sentence". A fault of the whole
-// text has the name of the text for its path.
-func (f *Faults) Error() string {
-	lines := make([]string, len(f.List))
-	for i, fault := range f.List {
-		path := fault.Path
-		if path == "" {
-			path = f.File
-		}
-		lines[i] = fmt.Sprintf("%s: %s", path, fault.Problem)
-	}
-	return strings.Join(lines, "\n")
-}
-
-// closest returns the known key that a misspelt one most likely stands for, ""
-// when none is near. Case, dashes and underscores do not count, so that
-// clientId finds client_id.
+// closest returns the known key that a misspelt one most likely stands for, "" when none is near. Case, dashes and
+// underscores do not count, so that clientId finds client_id.
 func closest(key string, known []string) string {
 	const longest = 40 // of what is worth comparing
 	if len(key) > longest {
@@ -182,8 +163,7 @@ func fold(key string) string {
 	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(key))
 }
 
-// distance counts the bytes to insert, remove or replace to turn a into b, two
-// swapped neighbours counting as one step.
+// distance counts the bytes to insert, remove or replace to turn a into b, two swapped neighbours counting as one step.
 func distance(a, b string) int {
 	before, row := []int(nil), make([]int, len(b)+1)
 	for j := range row {

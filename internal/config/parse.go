@@ -3,18 +3,17 @@ package config
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// Parse reads a configuration of the given name (a file's or a secret's, for
-// messages). lookupEnv and readFile, of the shape of os.LookupEnv and
-// os.ReadFile, resolve ${env:NAME}, ${file:PATH} and ca_file. The error is a
-// *[Faults] that lists every fault.
-func Parse(
-	name string, text []byte, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error),
-) (Config, error) {
+// Parse reads a configuration of the given name (a file's or a secret's, for messages). lookupEnv and readFile, of the
+// shape of os.LookupEnv and os.ReadFile, resolve ${env:NAME}, ${file:PATH} and ca_file. The error is a *[Faults] that
+// lists every fault.
+func Parse(name string, text []byte, lookupEnv func(string) (string, bool), readFile func(string) ([]byte, error)) (Config, error) {
 	r := &reader{lookupEnv: lookupEnv, readFile: readFile}
 	c := defaults()
 	if root := r.document(text); root != nil {
@@ -26,6 +25,31 @@ func Parse(
 	return c, nil
 }
 
+// Fault is one thing to correct.
+type Fault struct {
+	Path    string // as in clients[1].cloud_foundry.api; empty: the whole text
+	Problem string // what is wrong and what to do, with the line; never a value
+}
+
+// Faults is the error of [Parse]: everything that is wrong with a text.
+type Faults struct {
+	File string // the name that Parse was given
+	List []Fault
+}
+
+// Error returns one line per fault, "path: sentence". A fault of the whole text has the name of the text for its path.
+func (f *Faults) Error() string {
+	lines := make([]string, len(f.List))
+	for i, fault := range f.List {
+		path := fault.Path
+		if path == "" {
+			path = f.File
+		}
+		lines[i] = fmt.Sprintf("%s: %s", path, fault.Problem)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // reader collects faults while it walks the nodes of a text.
 type reader struct {
 	faults    []Fault
@@ -33,8 +57,8 @@ type reader struct {
 	readFile  func(string) ([]byte, error)
 }
 
-// document returns the root of the only document in text. The library's own
-// messages are not passed on: they may quote the text.
+// document returns the root of the only document in text. The library's own messages are not passed on: they may quote
+// the text.
 func (r *reader) document(text []byte) *yaml.Node {
 	loader, err := yaml.NewLoader(bytes.NewReader(text), yaml.WithUniqueKeys(false))
 	if err != nil {

@@ -292,8 +292,8 @@ clients:
 `, first, second, api, org)
 }
 
-// In one org a label in Cloud Foundry tells the rows of two clients apart; where it
-// cannot, each would delete the other's.
+// In one org a label in Cloud Foundry tells the rows of two clients apart; where it cannot, each would delete the
+// other's.
 func TestTwoClientsOfOneOrgHaveLabelsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const api, org = "https://api.example.org", "ferry"

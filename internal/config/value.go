@@ -118,8 +118,8 @@ func (o object) optional(key string) string {
 	return value
 }
 
-// The longest durations. Above them a number is a slip of the pen, and some would do harm unseen: a poll that comes in a
-// century, a time that no clock can hold.
+// The longest durations. Above them a number is a slip of the pen, and some would do harm unseen: a poll that comes in
+// a century, a time that no clock can hold.
 const (
 	shortest     = time.Millisecond
 	longestWait  = time.Hour
@@ -213,8 +213,7 @@ func (o object) flag(key string) bool {
 	return value == "true"
 }
 
-// url returns the required address of an API. It is not quoted in faults, as
-// it may hold a password.
+// url returns the required address of an API. It is not quoted in faults, as it may hold a password.
 func (o object) url(key string) string {
 	value := o.required(key)
 	if value == "" {
@@ -230,6 +229,17 @@ func (o object) url(key string) string {
 		o.fault(key, "must end with the host or a path; remove what begins with ? or #")
 	}
 	return strings.TrimRight(value, "/")
+}
+
+// urls reads a list of addresses, each as url demands it; nil when it is absent.
+func (o object) urls(key string) []string {
+	var addresses []string
+	for _, item := range o.values(key) {
+		if address := item.url(""); address != "" {
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses
 }
 
 // certificates returns the optional path under key and the PEM text there.
@@ -248,20 +258,8 @@ func (o object) certificates(key string) (path string, pem []byte) {
 	return path, pem
 }
 
-// urls reads a list of addresses, each as url demands it; nil when it is absent.
-func (o object) urls(key string) []string {
-	var addresses []string
-	for _, item := range o.values(key) {
-		if address := item.url(""); address != "" {
-			addresses = append(addresses, address)
-		}
-	}
-	return addresses
-}
-
-// planNames reads a list of offerings and plans by name, an element being
-// "offering" or "offering/plan". Whether the marketplace has them is not known
-// here: it changes while a configuration stays.
+// planNames reads a list of offerings and plans by name, an element being "offering" or "offering/plan". Whether the
+// marketplace has them is not known here: it changes while a configuration stays.
 func (o object) planNames(key string) []string {
 	var names []string
 	first := map[string]string{}
@@ -280,16 +278,6 @@ func (o object) planNames(key string) []string {
 		}
 	}
 	return names
-}
-
-// values returns the elements of the list under key, each as an object that has it under the key "".
-func (o object) values(key string) []object {
-	items, _ := o.list(key)
-	values := make([]object, len(items))
-	for i, item := range items {
-		values[i] = object{r: o.r, path: item.path, line: item.node.Line, fields: map[string]*yaml.Node{"": item.node}}
-	}
-	return values
 }
 
 func isPlanName(name string) bool {
