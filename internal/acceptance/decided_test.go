@@ -399,7 +399,7 @@ func decidedLevels(t *testing.T) {
 	t.Run("an operation past its deadline is WARN", func(t *testing.T) {
 		c := start(t, warnings, func(s *settings) {
 			s.config.Operations.Deadline, s.config.Operations.SettleAfter = time.Second, 500*time.Millisecond
-			s.config.Operations.Keep = time.Hour
+			s.config.Operations.TombstoneTTL = time.Hour
 		})
 		s := creating(c)
 		c.fails(at(s.id), s.operation)

@@ -102,7 +102,9 @@ func (o object) cloudFoundry() CloudFoundry {
 		o.fault("cloud_foundry", "is missing; it needs api, org and a login")
 		s.broken = true
 	}
-	cf := CloudFoundry{API: s.url("api"), FormerAPIs: s.urls("former_apis"), Org: s.required("org"), SkipTLSVerify: s.flag("skip_tls_verify")}
+	cf := CloudFoundry{
+		API: s.url("api"), FormerAPIs: s.urls("former_apis"), Org: s.required("org"), SkipTLSVerify: s.flag("skip_tls_verify"),
+	}
 	cf.CAFile, cf.CA = s.certificates("ca_file")
 	byClient := s.has("client_id") || s.has("client_secret")
 	byUser := s.has("username") || s.has("password")
@@ -154,7 +156,8 @@ func (o object) credential() Credential {
 	case err != nil || !bcryptHash.MatchString(hash):
 		o.fault("password_hash", "must be a bcrypt hash, as `htpasswd -nBC 10 NAME` prints it after the colon")
 	case cost > maxCost:
-		o.fault("password_hash", fmt.Sprintf("has the cost %d, and one check would take seconds; hash the password again with at most %d, as `htpasswd -nBC 10 NAME` does", cost, maxCost))
+		o.fault("password_hash", fmt.Sprintf("has the cost %d, and one check would take seconds; "+
+			"hash the password again with at most %d, as `htpasswd -nBC 10 NAME` does", cost, maxCost))
 	}
 	return c
 }

@@ -124,7 +124,7 @@ type Polling struct {
 // Operations are the time limits of operations and requests.
 type Operations struct {
 	Deadline      time.Duration // an operation that runs longer has failed
-	Keep          time.Duration // how long a finished delete is remembered
+	TombstoneTTL  time.Duration // how long a finished delete is remembered
 	SettleAfter   time.Duration // how long a call of unknown fate may still take effect
 	RequestBudget time.Duration // how long one HTTP request may be held
 }
@@ -160,9 +160,9 @@ func Demo() Config {
 func (c Config) Warnings() []string {
 	var out []string
 	o := c.Operations
-	if o.Keep < o.Deadline {
+	if o.TombstoneTTL < o.Deadline {
 		out = append(out, fmt.Sprintf("operations.keep (%s) is below operations.deadline (%s): "+
-			"a platform may ask about a delete that is already forgotten, and keeps polling.", o.Keep, o.Deadline))
+			"a platform may ask about a delete that is already forgotten, and keeps polling.", o.TombstoneTTL, o.Deadline))
 	}
 	if o.SettleAfter > o.Deadline {
 		out = append(out, fmt.Sprintf("operations.settle_after (%s) is above operations.deadline (%s): "+
@@ -197,7 +197,7 @@ func defaults() Config {
 	return Config{
 		Polling: Polling{First: 2 * time.Second, Max: time.Minute},
 		Operations: Operations{
-			Deadline: 168 * time.Hour, Keep: 192 * time.Hour, SettleAfter: 20 * time.Minute, RequestBudget: 26 * time.Second,
+			Deadline: 168 * time.Hour, TombstoneTTL: 192 * time.Hour, SettleAfter: 20 * time.Minute, RequestBudget: 26 * time.Second,
 		},
 		Limits: Limits{RequestBytes: 1 << 20, ParametersBytes: 256 << 10, ConcurrentRequests: 256},
 	}

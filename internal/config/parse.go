@@ -128,7 +128,7 @@ func (o object) polling(p Polling) Polling {
 func (o object) operations(op Operations) Operations {
 	s := o.section("operations", "deadline", "keep", "settle_after", "request_budget")
 	op.Deadline = s.duration("deadline", op.Deadline, longestInAll)
-	op.Keep = s.duration("keep", op.Keep, longestInAll)
+	op.TombstoneTTL = s.duration("keep", op.TombstoneTTL, longestInAll)
 	op.SettleAfter = s.duration("settle_after", op.SettleAfter, longestInAll)
 	op.RequestBudget = s.duration("request_budget", op.RequestBudget, longestWait)
 	return op

@@ -64,7 +64,7 @@ func defaultsWith(client config.Client) config.Config {
 		Clients: []config.Client{client},
 		Polling: config.Polling{First: 2 * time.Second, Max: time.Minute},
 		Operations: config.Operations{
-			Deadline: 7 * 24 * time.Hour, Keep: 8 * 24 * time.Hour, SettleAfter: 20 * time.Minute, RequestBudget: 26 * time.Second,
+			Deadline: 7 * 24 * time.Hour, TombstoneTTL: 8 * 24 * time.Hour, SettleAfter: 20 * time.Minute, RequestBudget: 26 * time.Second,
 		},
 		Limits: config.Limits{RequestBytes: 1048576, ParametersBytes: 262144, ConcurrentRequests: 256},
 	}
@@ -167,7 +167,7 @@ metrics: {credentials: [{username: m, password: mp}, {username: m, password_hash
 			CatalogRefresh: 90 * time.Minute, ConcurrentRequests: 7,
 		}},
 		Polling:    config.Polling{First: 5 * time.Millisecond, Max: 500 * time.Millisecond},
-		Operations: config.Operations{Deadline: 10 * time.Second, Keep: 20 * time.Second, SettleAfter: time.Second, RequestBudget: 900 * time.Millisecond},
+		Operations: config.Operations{Deadline: 10 * time.Second, TombstoneTTL: 20 * time.Second, SettleAfter: time.Second, RequestBudget: 900 * time.Millisecond},
 		Limits:     config.Limits{RequestBytes: 10, ParametersBytes: 20, ConcurrentRequests: 30},
 		Metrics:    config.Metrics{Credentials: []config.Credential{{Username: "m", Password: config.NewSecret("mp")}, {Username: "m", PasswordHash: config.NewSecret(hash)}}},
 	}

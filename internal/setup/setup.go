@@ -74,7 +74,7 @@ func New(c config.Config, p Parts) (*Assembly, error) {
 		Store: p.Store, Backends: backends, Catalog: a.Catalog,
 		Workflow: p.Workflow, Now: p.Now, Sleep: p.Sleep, Random: rand.Reader, Logger: p.Logger, Observer: p.Figures, Outages: outages,
 		Pace:     lifecycle.Pace{First: c.Polling.First, Max: c.Polling.Max},
-		Deadline: c.Operations.Deadline, TombstoneTTL: c.Operations.Keep,
+		Deadline: c.Operations.Deadline, TombstoneTTL: c.Operations.TombstoneTTL,
 		SettleAfter: c.Operations.SettleAfter, RequestBudget: c.Operations.RequestBudget,
 		Process: p.Process, OnlyProcess: p.OnlyProcess, ClaimFirst: p.ClaimFirst,
 	})
