@@ -52,6 +52,7 @@ var table = map[string]imports{
 	"server":            {own: []string{anything}},
 	"lambda/local":      {own: []string{"config", "server", "lambda"}},
 	"brokertest":        {own: []string{"broker", "lifecycle", "osb"}},
+	"osbtest":           {},
 	"acceptance":        {},
 	"conformance":       {},
 	"process":           {},
@@ -68,7 +69,7 @@ var table = map[string]imports{
 }
 
 // onlyForTests are packages that no product code imports, server included.
-var onlyForTests = []string{"brokertest", "acceptance", "conformance", "process", "bench", "rules", "stack", "standin", "deployed"}
+var onlyForTests = []string{"brokertest", "osbtest", "acceptance", "conformance", "process", "bench", "rules", "stack", "standin", "deployed"}
 
 // nameOf returns the short name of a package of ours; false for another's.
 func nameOf(importPath string) (string, bool) {
