@@ -61,7 +61,7 @@ $(FUNCTIONS):
 bench: ## measure
 	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
 	@echo "Calls to Cloud Foundry, once login, org, space and plan are known:"
-	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_calls_test.go:[0-9]*: /  /p'
+	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_test.go:[0-9]*: /  /p'
 
 shape: ## measure how the code is cut, and how much of it one request runs through
 	@mkdir -p .cache/shape
