@@ -86,11 +86,8 @@ func testFiles(t *testing.T) map[string][]byte {
 			}
 			return nil
 		}
-		if !strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
 		path, err := filepath.Rel(root, name)
-		if err != nil {
+		if err != nil || !strings.HasSuffix(name, ".go") || skipped(filepath.ToSlash(path)) {
 			return err
 		}
 		found[filepath.ToSlash(path)], err = os.ReadFile(name)
@@ -124,6 +121,12 @@ func TestD(t *testing.T) { many() }`),
 		"internal/a/cases_a_test.go":               []byte("package a\n// TestCase is CAT-01 of a bug report.\nfunc TestCase(t *testing.T) {}"),
 		"internal/conformance/conformance_test.go": []byte("package conformance\n// TestScan is about HTTP-06.\nfunc TestScan() {}"),
 		"internal/a/a.go":                          []byte("package a\n// Do is HTTP-07.\nfunc Do() {}"),
+		"internal/osbtest/suite.go": []byte(`package osbtest
+func Run() { _ = clauses }
+var clauses = []string{"HTTP-12 of the suite"}
+// idle is HTTP-13 and nobody's.
+func idle() {}`),
+		"internal/b/b_test.go": []byte("package b\nfunc TestPlay() { osbtest.Run() }"),
 	}
 	got, err := scan(files)
 	if err != nil {
@@ -133,9 +136,14 @@ func TestD(t *testing.T) { many() }`),
 	clause := []proof{{path: "internal/a/a_test.go", name: "TestOne", clause: "a clause"}}
 	want := map[string][]proof{
 		"HTTP-01": one, "HTTP-02": one, "HTTP-03": clause, "HTTP-08": clause, "HTTP-09": clause, "HTTP-05": {{path: "internal/a/a_test.go", name: "many", shared: true}},
+		"HTTP-12": {{path: "internal/osbtest/suite.go", name: "clauses", clause: "of the suite"}},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(proof{})); diff != "" {
 		t.Errorf("proofs (-want +got):\n%s", diff)
+	}
+	delete(files, "internal/b/b_test.go")
+	if got, err := scan(files); err != nil || len(got["HTTP-12"]) != 0 {
+		t.Errorf("a suite that nobody plays proves %v (%v)", got["HTTP-12"], err)
 	}
 }
 

@@ -14,6 +14,8 @@ Written by a test (` + "`make docs`" + `); do not edit. Every duty that the text
 may send, under an id that tests name. A test of this repository fails when a duty of a
 broker has neither a test nor a reason here. *SILENT* marks a point that the text leaves
 open; the duty is then our own choice, with its reason in [osb-choices.md](osb-choices.md).
+The clauses of osbtest are played on a process (acceptance.TestConformance) and on the
+deployed stack (deployed.TestDeployed), and those that need no simulator on a stack on AWS.
 Where we differ from the text, or from others' reading of it, stands in
 [osb-divergences.md](osb-divergences.md).
 

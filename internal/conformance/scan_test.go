@@ -42,16 +42,29 @@ func (u unit) isTest() bool {
 	return strings.HasPrefix(u.name, "Test") || strings.HasPrefix(u.name, "Fuzz") || strings.HasPrefix(u.name, "Benchmark")
 }
 
+// suite is the folder of the clauses that tests of other packages play (osbtest.Run). They
+// stand in files that are no tests, and prove something where any test plays them.
+const suite = "internal/osbtest"
+
+func (u unit) isSuite() bool { return path.Dir(u.path) == suite && u.name == "Run" }
+
+// plays reports whether a test plays the suite.
+func (u unit) plays() bool {
+	return u.isTest() && path.Dir(u.path) != suite && u.uses[path.Base(suite)] && u.uses["Run"]
+}
+
 // skipped are files whose tokens mean something else: cases of public bug reports
 // have ids of their own, some of which look like ours, and this package's tests are
 // about ids.
 func skipped(file string) bool {
-	return !strings.HasSuffix(file, "_test.go") || strings.HasPrefix(path.Base(file), "cases_") || path.Dir(file) == "internal/conformance"
+	return !strings.HasSuffix(file, "_test.go") && path.Dir(file) != suite ||
+		strings.HasPrefix(path.Base(file), "cases_") || path.Dir(file) == "internal/conformance"
 }
 
 // scan returns the proofs of each id in the test files, sorted.
 func scan(files map[string][]byte) (map[string][]proof, error) {
 	packages := map[string][]unit{}
+	played := false
 	for file, text := range files {
 		if skipped(file) {
 			continue
@@ -61,9 +74,13 @@ func scan(files map[string][]byte) (map[string][]proof, error) {
 			return nil, err
 		}
 		packages[path.Dir(file)] = append(packages[path.Dir(file)], units...)
+		played = played || slices.ContainsFunc(units, unit.plays)
 	}
 	proofs := map[string][]proof{}
-	for _, units := range packages {
+	for folder, units := range packages {
+		if folder == suite && !played {
+			continue
+		}
 		for _, u := range units {
 			for _, p := range proofsOf(u, units) {
 				for id, clauses := range u.ids {
@@ -83,8 +100,8 @@ func scan(files map[string][]byte) (map[string][]proof, error) {
 	return proofs, nil
 }
 
-// proofsOf says what a unit proves: itself when it is a test, else the tests that
-// reach it, or itself as a shared check when those are many.
+// proofsOf says what a unit proves: itself when it is a test or a part of the suite, else the
+// tests that reach it, or itself as a shared check when those are many.
 func proofsOf(u unit, units []unit) []proof {
 	if len(u.ids) == 0 {
 		return nil
@@ -92,8 +109,12 @@ func proofsOf(u unit, units []unit) []proof {
 	if u.isTest() {
 		return []proof{{path: u.path, name: u.name}}
 	}
+	reached := reaching(u.name, units)
+	if slices.ContainsFunc(reached, unit.isSuite) {
+		return []proof{{path: u.path, name: u.name}}
+	}
 	var tests []proof
-	for _, test := range reaching(u.name, units) {
+	for _, test := range reached {
 		tests = append(tests, proof{path: test.path, name: test.name})
 	}
 	if len(tests) > fewTests {
@@ -102,7 +123,7 @@ func proofsOf(u unit, units []unit) []proof {
 	return tests
 }
 
-// reaching returns the tests that use the name, directly or not.
+// reaching returns the tests that use the name, directly or not, and the suite if it does.
 func reaching(name string, units []unit) []unit {
 	reached := map[string]bool{name: true}
 	for grown := true; grown; {
@@ -115,7 +136,7 @@ func reaching(name string, units []unit) []unit {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(units), func(u unit) bool { return !u.isTest() || !reached[u.name] })
+	return slices.DeleteFunc(slices.Clone(units), func(u unit) bool { return !u.isTest() && !u.isSuite() || !reached[u.name] })
 }
 
 // unitsOf parses a file. Ids count in string literals and in comments, those
