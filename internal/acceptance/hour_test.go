@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/cfsim"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/loop"
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 // hours is a broker put together as the program does it, but under a virtual clock
@@ -118,8 +121,12 @@ func (h hours) watch(seen func(now time.Time, path string, status int)) {
 
 // open starts the broker; the function that it returns stops it.
 func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
-	h.tenant = tenant{t: t, name: "demo", user: "demo", secret: "demo", org: "demo"}
-	h.world = world{broker: "http://broker", sim: "http://sim", journal: &journal{pages: &pages{}}, last: new(atomic.Int64)}
+	clock := osbtest.Clock{Now: h.now, Pause: func(time.Duration) { h.pass(10 * time.Second) }, Patience: 3 * time.Hour}
+	h.tenant = tenant{t: t, journal: &journal{pages: &pages{}}, Tenant: osbtest.Tenant{
+		Name:   "demo",
+		Client: osbtest.Client{URL: "http://broker", Username: "demo", Password: "demo", NewID: osbtest.Numbered("id"), Clock: clock},
+		Cloud:  osbtest.Cloud{URL: "http://sim", Org: "demo", Clock: clock},
+	}.In(t)}
 	logger := slog.New(h.journal)
 	store := brokertest.NewMemoryStore(h.now)
 	backend, err := cf.New(cf.Config{Client: "demo", API: cloud, Org: "demo", ClientID: "ferry", ClientSecret: "ferry", Now: h.now, Logger: logger})
@@ -136,14 +143,15 @@ func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
 		Pace: lifecycle.Pace{First: 2 * time.Second, Max: time.Minute},
 	})
 	work.Use(counted{b, h.ticks})
-	h.http = &http.Client{Transport: direct{"sim": control, "broker": api.New(api.Options{
+	network := &http.Client{Transport: direct{"sim": control, "broker": api.New(api.Options{
 		Broker: b, Catalog: shelf, Now: h.now, Logger: logger,
 		Clients: []api.Client{{Name: "demo", Credentials: []api.Credential{{Username: "demo", Password: "demo"}}}},
 	})}}
+	h.Client.HTTP, h.Cloud.HTTP = network, network
 	background, cancel := context.WithCancel(t.Context())
 	refreshed := make(chan struct{})
 	go func() { defer close(refreshed); shelf.Run(background) }()
-	h.plans = h.catalog()
+	h.Plans = h.Catalog()
 	return func() {
 		cancel()
 		work.Close(context.Background())
@@ -173,25 +181,6 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// ends polls as a platform does: when it was told to.
-func (h hours) ends(path, operation string) answer {
-	h.t.Helper()
-	for deadline := h.now().Add(3 * time.Hour); h.now().Before(deadline); h.pass(10 * time.Second) {
-		if a := h.poll(path, operation).want(h.t, http.StatusOK); a.state() != "in progress" {
-			return a
-		}
-	}
-	h.t.Fatalf("%s of %s does not end", operation, path)
-	return answer{}
-}
-
-func (h hours) succeeds(path, operation string) {
-	h.t.Helper()
-	if a := h.ends(path, operation); a.state() != "succeeded" {
-		h.t.Fatalf("%s of %s: %s, want succeeded", operation, path, a.body)
-	}
-}
-
 // pass lets virtual time go by.
 func (h hours) pass(d time.Duration) {
 	<-time.After(d) // of the virtual clock
@@ -202,6 +191,159 @@ func (h hours) pass(d time.Duration) {
 func (h hours) prepared(plan string) string {
 	h.t.Helper()
 	id, op := h.starts(plan)
-	h.succeeds(at(id), op)
+	h.Succeeds(at(id), op)
 	return id
+}
+
+// TestHour takes Cloud Foundry away for an hour: everything is answered, what is asked
+// for is done afterwards, nothing fails, and the log stays readable (law 10).
+func TestHour(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range troubles() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			underClock(t, nil, func(h hours) { h.outage(trouble) })
+		})
+	}
+}
+
+// troubles are ways in which a Cloud Foundry is not there.
+func troubles() map[string]http.HandlerFunc {
+	page := func(status int, router, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if router != "" {
+				w.Header().Set("X-Cf-RouterError", router)
+			}
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body)) // whoever went does not miss it
+		}
+	}
+	return map[string]http.HandlerFunc{
+		"connections are cut":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"a router knows no API":      page(404, "unknown_route", "404 Not Found: Requested route ('api.x') does not exist."),
+		"a load balancer gives up":   page(504, "", "<html>504 Gateway Time-out</html>"),
+		"it is down for maintenance": page(503, "", "API down for maintenance"),
+	}
+}
+
+// errand is something that a platform wants, and asks for again and again.
+type errand struct {
+	path, operation string
+	again           func() answer
+}
+
+func (h hours) outage(trouble http.HandlerFunc) {
+	const plan = "postgres/small"
+	updated, doomed, bound, other := h.prepared(plan), h.prepared(plan), h.prepared(plan), h.prepared(plan)
+	h.Bind(bound, "old", plan, "").Want(201)
+	underway, op := h.starts("postgres/async")
+	h.trouble.Store(&trouble)
+	began := h.now()
+	errands := []errand{{at(underway), op, func() answer { return h.Provision(underway, "postgres/async", `{"a":1}`) }}}
+	for _, again := range []struct {
+		path string
+		send func() answer
+	}{
+		{at("fresh"), func() answer { return h.Provision("fresh", plan, `{"a":1}`) }},
+		{at(updated), func() answer { return h.Update(updated, plan, `"parameters":{"a":2}`) }},
+		{at(doomed), func() answer { return h.Deprovision(doomed, plan) }},
+		{bindingAt(bound, "new"), func() answer { return h.Bind(bound, "new", plan, "", osbtest.Async) }},
+		{bindingAt(bound, "old"), func() answer { return h.Unbind(bound, "old", plan, osbtest.Async) }},
+	} {
+		errands = append(errands, errand{again.path, again.send().Want(202).Operation(), again.send})
+	}
+	for h.now().Sub(began) < time.Hour {
+		h.pass(time.Minute)
+		h.business(errands, other)
+	}
+	h.trouble.Store(nil)
+	for _, e := range errands {
+		h.Succeeds(e.path, e.operation)
+	}
+	h.settled(underway, updated, doomed, bound)
+	h.quiet(began)
+}
+
+// business is what platforms do once a minute.
+func (h hours) business(errands []errand, ready string) {
+	h.t.Helper()
+	h.Send("GET", "/v2/catalog", "").Want(200)
+	h.Provision(ready, "postgres/small", `{"a":1}`).Bare(200)
+	for _, e := range errands {
+		if a := e.again().Want(202); a.Operation() != e.operation {
+			h.t.Errorf("%s: the operation %s, want %s", a.Request, a.Operation(), e.operation)
+		}
+		if a := h.Poll(e.path, e.operation).Want(200); a.State() != "in progress" {
+			h.t.Errorf("%s: %s, want in progress", a.Request, a.Body)
+		}
+	}
+}
+
+// settled checks what became of the errands.
+func (h hours) settled(underway, updated, doomed, bound string) {
+	h.t.Helper()
+	for _, id := range []string{underway, "fresh", updated, bound} {
+		h.Row(id)
+		h.AskedFor(1, "provision", id, "")
+	}
+	h.HasParameters(updated, `{"a":2}`)
+	h.AskedFor(1, "update", updated, "")
+	h.NothingLeft(doomed)
+	h.AskedFor(1, "deprovision", doomed, "")
+	h.AskedFor(1, "unbind", bound, "old")
+	h.AskedFor(1, "bind", bound, "new")
+	h.Send("GET", bindingAt(bound, "new"), "").Want(200)
+}
+
+var stamp = regexp.MustCompile(`time=(\S+)`)
+
+// quiet checks the log of an outage: no line above WARN, and at most one WARN a minute,
+// all of one client here.
+func (h hours) quiet(began time.Time) {
+	h.t.Helper()
+	h.journal.check(h.t, slog.LevelWarn)
+	lines := h.journal.find(slog.LevelWarn)
+	if len(lines) == 0 || len(lines) > 62 {
+		h.t.Errorf("%d warnings in an hour, want some and at most one a minute:\n%s", len(lines), strings.Join(lines, ""))
+	}
+	last := time.Time{}
+	for _, l := range lines {
+		when, err := time.Parse(time.RFC3339, stamp.FindStringSubmatch(l)[1])
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if when.Sub(last) < time.Minute-time.Millisecond {
+			h.t.Errorf("a warning %s after the one before: %s", when.Sub(last), l)
+		}
+		if last = when; when.Before(began.Truncate(time.Second)) {
+			h.t.Errorf("a warning before the outage: %s", l)
+		}
+	}
+}
+
+// TestHourOfPolling has a job that is POLLING for hours: it goes on, and Cloud Foundry
+// is asked at the pace that the configuration has (scenario 21).
+func TestHourOfPolling(t *testing.T) {
+	t.Parallel()
+	underClock(t, nil, func(h hours) {
+		id, op := h.starts("faults/create-stalls")
+		h.pass(10 * time.Second)
+		before, ticks := h.sent("GET "+instances), h.ticks.Load()
+		for range 5 {
+			h.pass(time.Hour)
+			a := h.Poll(at(id), op).Want(200)
+			if a.State() != "in progress" || a.Header.Get("Retry-After") == "" {
+				t.Errorf("%s: %s, Retry-After %q", a.Request, a.Body, a.Header.Get("Retry-After"))
+			}
+		}
+		asked, steps := h.sent("GET "+instances)-before, int(h.ticks.Load()-ticks)
+		if asked != steps || steps < 60 || steps > 5*60+20 {
+			t.Errorf("%d look-ups in %d steps in five hours", asked, steps)
+		}
+		h.Force(h.Row(id).GUID, "create", "succeeded", "COMPLETE")
+		h.Succeeds(at(id), op)
+		h.AskedFor(1, "provision", id, "")
+		h.sentTimes(1, "POST "+instances)
+	})
 }

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// TestLostAnswers cancels a create whose POST has an unknown fate: the DELETE may end
-// only when that POST can take effect no more (law 7, protocol.md 6).
+// TestLostAnswers cancels a create whose POST has an unknown fate: the DELETE may end only
+// when that POST can take effect no more (law 7, docs/protocol.md 6).
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	// The first look after the POST comes later than the DELETE.
@@ -16,14 +18,13 @@ func TestLostAnswers(t *testing.T) {
 	var all []lost
 	for name, f := range fates() {
 		for _, plan := range []string{"postgres/small", "postgres/async", "faults/create-stalls"} {
-			s := subject{id: c.id(), plan: plan}
-			// A name in JSON, so that id-1 is not found in id-11.
-			f.Method, f.Route, f.Times, f.Match = "POST", instances, 1, fmt.Sprintf("%q", s.id)
-			c.disturb(f)
-			s.operation = c.put(s.id, plan, "", async).want(t, http.StatusAccepted).operation()
+			l := lost{name: name + " on " + plan, id: c.NewID()}
+			f.Match = osbtest.Quoted(l.id) // so that id-1 is not found in id-11
+			c.Disturb(f.On("POST", instances, 1))
+			l.create = c.Provision(l.id, plan, "").Want(http.StatusAccepted).Operation()
 			c.struck()
-			deletion := c.delete(s.id, plan, async).want(t, http.StatusAccepted).operation()
-			all = append(all, lost{name + " on " + plan, s, deletion})
+			l.deletion = c.removes(l.id, plan)
+			all = append(all, l)
 		}
 	}
 	for _, l := range all {
@@ -32,11 +33,7 @@ func TestLostAnswers(t *testing.T) {
 }
 
 // lost is a create whose POST had an unknown fate, and its delete.
-type lost struct {
-	name string
-	subject
-	deletion string
-}
+type lost struct{ name, id, create, deletion string }
 
 // fates are what may become of a POST whose answer tells nothing.
 func fates() map[string]fault {
@@ -52,176 +49,180 @@ func fates() map[string]fault {
 }
 
 func (l lost) check(c tenant) {
-	c.succeeds(at(l.id), l.deletion)
-	c.fails(at(l.id), l.operation, "cancelled")
-	c.nothingLeft(l.id)
-	if made, removed := c.asked("provision", l.id, ""), c.asked("deprovision", l.id, ""); made != removed {
+	c.Succeeds(at(l.id), l.deletion)
+	c.Fails(at(l.id), l.create, "cancelled")
+	c.NothingLeft(l.id)
+	if made, removed := c.Asked("provision", l.id, ""), c.Asked("deprovision", l.id, ""); made != removed {
 		c.t.Errorf("the backing broker made %d and removed %d", made, removed)
 	}
-	c.put(l.id, "postgres/small", "", async).want(c.t, http.StatusAccepted) // free again
+	c.Provision(l.id, "postgres/small", "").Want(http.StatusAccepted) // free again
 }
 
-// TestLostCreates are not cancelled: they end well, with one instance.
-func TestLostCreates(t *testing.T) {
+// TestLostCalls are not cancelled: what got lost, or takes effect late, is done once. Lost
+// answers are the scenarios 02, 27 and 37.
+func TestLostCalls(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
-		"the answer was lost":        {When: "after", Action: "drop"},
 		"the call was lost":          {When: "before", Action: "drop"},
 		"the call takes effect late": {When: "before", Action: "delay", DelayMS: 700},
-		"a router answered 502":      {When: "after", Action: "respond", Status: 502, Body: "<html>bad gateway</html>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t)
-			f.Method, f.Route, f.Times = "POST", instances, 1
-			c.disturb(f)
-			s := created(c, "postgres/small")
-			c.succeeds(at(s.id), s.operation)
-			c.askedFor(1, "provision", s.id, "")
-			f.Route = keys
-			c.disturb(f)
-			binding := c.id()
-			c.bind(s.id, binding, s.plan, "", plain).want(t, http.StatusCreated)
-			oneKey(c, s.id, binding)
-			f.Method, f.Route = "PATCH", instance
-			c.disturb(f)
-			op := c.patch(s.id, s.plan, `"parameters":{"a":2}`, async).want(t, http.StatusAccepted).operation()
-			c.succeeds(at(s.id), op)
-			if got := string(c.row(s.id).Parameters); got != `{"a":2}` {
-				t.Errorf("the backing broker has %s", got)
-			}
+			c.Disturb(f.On("POST", instances, 1))
+			id, op := c.starts("postgres/small")
+			c.Succeeds(at(id), op)
+			c.AskedFor(1, "provision", id, "")
+			c.Disturb(f.On("POST", keys, 1))
+			c.Bind(id, "b", "postgres/small", "").Want(http.StatusCreated)
+			c.HasKeys(id, "b")
+			c.AskedFor(1, "bind", id, "b")
+			c.Disturb(f.On("PATCH", instance, 1))
+			c.Succeeds(at(id), c.changes(id, "postgres/small"))
+			c.HasParameters(id, `{"a":2}`)
 		})
+	}
+}
+
+// TestDelete shows law 7 where calls meet or their fate is unknown: a DELETE leads to gone,
+// and nothing is left. What it is answered in each state is part of TestConformance.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(tenant){
+		"while the create runs":                                 deleteDuringCreate,
+		"and create again with the same id":                     deleteAndCreate,
+		"of a binding while its POST is lost":                   unbindLostPost,
+		"does not touch an instance of somebody else":           deleteStranger,
+		"while the answer of the DELETE call is lost":           deleteLostDelete,
+		"of bindings at once with their instance":               deleteBoth,
+		"right after a bind was accepted":                       deleteDuringBind,
+		"waits for an update that fails":                        deleteDuringUpdate,
+		"waits for an update whose PATCH may still take effect": deleteLatePatch,
+		"beside an update":                                      deleteBesideUpdate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(start(t, budget(5*time.Second)))
+		})
+	}
+}
+
+func deleteDuringCreate(c tenant) {
+	for _, plan := range []string{"postgres/async", "postgres/small", "faults/create-fails"} {
+		id, create := c.starts(plan)
+		c.Gone(id, plan)
+		if made, removed := c.Asked("provision", id, ""), c.Asked("deprovision", id, ""); made > 1 || made == 1 && removed == 0 && plan != "faults/create-fails" {
+			c.t.Errorf("%s: the backing broker made %d and removed %d", plan, made, removed)
+		}
+		c.Fails(at(id), create, "cancelled")
+	}
+}
+
+func deleteAndCreate(c tenant) {
+	const plan = "postgres/small"
+	id, binding := c.Bound(plan)
+	for life := 2; life <= 3; life++ {
+		c.Deleted(id, plan)
+		c.Succeeds(at(id), c.Provision(id, plan, fmt.Sprintf(`{"life":%d}`, life)).Want(http.StatusAccepted).Operation())
+		c.Unbind(id, binding, plan).Bare(http.StatusGone) // of a former life
+		c.Bind(id, binding, plan, "").Want(http.StatusCreated)
+		c.AskedFor(life, "provision", id, "")
+		c.AskedFor(life, "bind", id, binding)
+		c.AskedFor(life-1, "deprovision", id, "")
 	}
 }
 
 func unbindLostPost(c tenant) {
 	const plan = "faults/bind-stalls"
-	faults := []fault{{When: "after", Action: "drop"}, {When: "before", Action: "drop"}, {When: "before", Action: "delay", DelayMS: 1000}}
-	unbinds := make([]subject, len(faults))
-	for i, f := range faults {
-		s := subject{id: c.ready(plan, ""), binding: c.id()}
-		f.Method, f.Route, f.Times = "POST", keys, 1
-		c.disturb(f)
-		s.operation = c.bind(s.id, s.binding, plan, "", async).want(c.t, http.StatusAccepted).operation()
+	type attempt struct{ id, bind, unbind string }
+	var all []attempt
+	for _, f := range []fault{{When: "after", Action: "drop"}, {When: "before", Action: "drop"}, {When: "before", Action: "delay", DelayMS: 1000}} {
+		a := attempt{id: c.Ready(plan, "")}
+		c.Disturb(f.On("POST", keys, 1))
+		a.bind = c.Bind(a.id, "b", plan, "", osbtest.Async).Want(http.StatusAccepted).Operation()
 		c.struck()
-		s.target = c.unbind(s.id, s.binding, plan, async).want(c.t, http.StatusAccepted).operation()
-		unbinds[i] = s
+		a.unbind = c.Unbind(a.id, "b", plan, osbtest.Async).Want(http.StatusAccepted).Operation()
+		all = append(all, a)
 	}
-	for i, s := range unbinds {
-		c.succeeds(bindingAt(s.id, s.binding), s.target)
-		c.fails(bindingAt(s.id, s.binding), s.operation, "cancelled")
-		if row := c.row(s.id); len(row.Keys) != 0 {
-			c.t.Errorf("%+v: left in Cloud Foundry: %+v", faults[i], row.Keys)
-		}
-		if made, removed := c.asked("bind", s.id, s.binding), c.asked("unbind", s.id, s.binding); made != removed {
-			c.t.Errorf("%+v: the backing broker made %d and removed %d", faults[i], made, removed)
+	for _, a := range all {
+		c.Succeeds(bindingAt(a.id, "b"), a.unbind)
+		c.Fails(bindingAt(a.id, "b"), a.bind, "cancelled")
+		c.HasKeys(a.id)
+		if made, removed := c.Asked("bind", a.id, "b"), c.Asked("unbind", a.id, "b"); made != removed {
+			c.t.Errorf("%s: the backing broker made %d and removed %d", a.id, made, removed)
 		}
 	}
 }
 
-// TestBadDays lets Cloud Foundry answer badly for a while: operations still end well
-// (law 8), each having been carried out once.
-func TestBadDays(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]fault{
-		"502 HTML":             html(http.StatusBadGateway),
-		"500":                  {Status: 500, Body: `{"errors":[{"code":10001,"title":"UnknownError","detail":"An unknown error occurred."}]}`},
-		"429 with Retry-After": {Status: 429, Headers: map[string]string{"Retry-After": "1"}, Body: `{"errors":[{"code":10013,"title":"CF-RateLimitExceeded","detail":"Rate Limit Exceeded"}]}`},
-		"401":                  {Status: 401, Body: `{"errors":[{"code":1000,"title":"CF-InvalidAuthToken","detail":"Invalid Auth Token"}]}`},
-		"404 of a router":      {Status: 404, Headers: map[string]string{"X-Cf-Routererror": "unknown_route"}, Body: "404 Not Found: Requested route does not exist."},
-		"connections dropped":  {Action: "drop"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, warnings)
-			f.Times, f.When = 6, "before"
-			if f.Action == "" {
-				f.Action = "respond"
-			}
-			const plan = "postgres/async"
-			c.disturb(f)
-			s := created(c, plan)
-			c.succeeds(at(s.id), s.operation)
-			c.struck()
-			f.Times = 3
-			c.disturb(f)
-			op := c.patch(s.id, plan, `"parameters":{"a":2}`, async).want(t, http.StatusAccepted).operation()
-			c.succeeds(at(s.id), op)
-			c.struck()
-			c.disturb(f)
-			binding := c.id()
-			c.bind(s.id, binding, plan, "", plain).want(t, http.StatusCreated)
-			c.struck()
-			c.control("POST", "/tokens/expire", "")
-			c.disturb(f)
-			c.gone(s.id, plan)
-			c.struck()
-			c.nothingLeft(s.id)
-			for _, word := range []string{"provision", "update", "deprovision"} {
-				c.askedFor(1, word, s.id, "")
-			}
-			c.askedFor(1, "bind", s.id, binding)
-			c.askedFor(1, "unbind", s.id, binding)
-		})
+func deleteStranger(c tenant) {
+	id := c.NewID()
+	c.Control("POST", "/instances", fmt.Sprintf(`{"org":"demo","space":"postgres","name":%q,"offering":"postgres","plan":"small"}`, id))
+	op := c.Provision(id, "postgres/small", "").Want(http.StatusAccepted).Operation()
+	c.Fails(at(id), op, "name")
+	c.Deleted(id, "postgres/small")
+	if row := c.Row(id); len(row.Annotations) != 0 {
+		c.t.Errorf("the stranger's instance was touched: %+v", row)
+	}
+	c.AskedFor(0, "deprovision", id, "")
+}
+
+func deleteLostDelete(c tenant) {
+	for _, when := range []string{"before", "after"} {
+		id := c.Ready("postgres/async", "")
+		c.Disturb(fault{When: when, Action: "drop"}.On("DELETE", instance, 1))
+		c.Gone(id, "postgres/async")
+		c.struck()
+		c.AskedFor(1, "deprovision", id, "")
 	}
 }
 
-// TestOutage shows law 10: while nothing useful comes from Cloud Foundry, platforms
-// work on, and everything gets done afterwards.
-func TestOutage(t *testing.T) {
-	t.Parallel()
-	for name, f := range map[string]fault{"HTML": html(503), "nothing": {Action: "drop", When: "before"}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, warnings, budget(time.Second))
-			outage(c, f)
-		})
+func deleteBoth(c tenant) {
+	const plan = "postgres/async-bindings"
+	for _, flag := range []osbtest.Change{osbtest.Sync, osbtest.Async} {
+		id, binding := c.Bound(plan)
+		unbind := osbtest.Later(func() answer { return c.Unbind(id, binding, plan, flag) })
+		deletion := c.removes(id, plan)
+		if a := <-unbind; a.Status != http.StatusOK && a.Status != http.StatusAccepted && a.Status != http.StatusGone {
+			c.t.Errorf("%s: %d %s, want 200, 202 or 410", a.Request, a.Status, a.Body)
+		}
+		c.goneFor(id, deletion)
+		c.AskedFor(1, "unbind", id, binding)
 	}
 }
 
-func outage(c tenant, f fault) {
-	const plan = "postgres/small"
-	s, doomed := readyInstance(c), readyInstance(c)
-	bound, binding := c.bound(plan)
-	running := created(c, "postgres/async")
-	c.disturb(f)
-	fresh := created(c, plan)
-	update := c.patch(s.id, plan, `"parameters":{"a":2}`, async).want(c.t, http.StatusAccepted).operation()
-	deletion := c.delete(doomed.id, plan, async).want(c.t, http.StatusAccepted).operation()
-	bind := c.bind(bound, "later", plan, "", async).want(c.t, http.StatusAccepted).operation()
-	unbind := c.unbind(bound, binding, plan, async).want(c.t, http.StatusAccepted).operation()
-	ended := map[string]string{}
-	for range 3 {
-		c.send("GET", "/v2/catalog", "").want(c.t, http.StatusOK)
-		for _, a := range []answer{
-			c.put(fresh.id, plan, fresh.parameters, async), c.put(running.id, running.plan, running.parameters, async),
-			c.patch(s.id, plan, `"parameters":{"a":2}`, async), c.delete(doomed.id, plan, async),
-			c.bind(bound, "later", plan, "", async), c.unbind(bound, binding, plan, async),
-		} {
-			a.want(c.t, http.StatusAccepted)
-			if first, found := ended[a.request]; found && first != a.operation() {
-				c.t.Errorf("%s: operation %s, before it was %s", a.request, a.operation(), first)
-			}
-			ended[a.request] = a.operation()
-		}
-		c.put(fresh.id, plan, `{"a":3}`, async).says(c.t, http.StatusConflict, "Conflict")
-		for path, op := range map[string]string{at(fresh.id): fresh.operation, at(s.id): update, at(doomed.id): deletion, bindingAt(bound, "later"): bind} {
-			if a := c.poll(path, op); a.status != http.StatusOK || a.state() != "in progress" {
-				c.t.Errorf("%s: %d %s, want in progress", a.request, a.status, a.body)
-			}
-		}
+func deleteDuringBind(c tenant) {
+	const plan = "postgres/async-bindings"
+	id := c.Ready(plan, "")
+	bind := c.Bind(id, "b", plan, "", osbtest.Async).Want(http.StatusAccepted).Operation()
+	c.Gone(id, plan)
+	c.Fails(bindingAt(id, "b"), bind)
+}
+
+func deleteDuringUpdate(c tenant) {
+	const plan = "faults/update-stalls"
+	id := c.Ready(plan, `{"a":1}`)
+	update := c.changes(id, plan)
+	c.Works("update", id, "")
+	op := c.removes(id, plan)
+	c.Fails(at(id), update, "cancelled")
+	c.runs(at(id), op)
+	c.Force(c.Row(id).GUID, "update", "failed", "FAILED")
+	c.goneFor(id, op)
+}
+
+func deleteLatePatch(c tenant) {
+	id := c.Ready("postgres/small", "")
+	c.Disturb(fault{When: "before", Action: "delay", DelayMS: 1200}.On("PATCH", instance, 1))
+	c.changes(id, "postgres/small")
+	c.struck()
+	c.Gone(id, "postgres/small")
+}
+
+func deleteBesideUpdate(c tenant) {
+	for range 5 {
+		id := c.Ready("postgres/small", `{"a":1}`)
+		update := osbtest.Later(func() answer { return c.Update(id, "postgres/small", `"parameters":{"a":2}`) })
+		c.Gone(id, "postgres/small")
+		<-update
 	}
-	c.send("GET", "/readyz", "").want(c.t, http.StatusOK)
-	c.heal()
-	c.succeeds(at(fresh.id), fresh.operation)
-	c.succeeds(at(running.id), running.operation)
-	c.succeeds(at(s.id), update)
-	c.succeeds(at(doomed.id), deletion)
-	c.succeeds(bindingAt(bound, "later"), bind)
-	c.succeeds(bindingAt(bound, binding), unbind)
-	c.nothingLeft(doomed.id)
-	for _, id := range []string{fresh.id, running.id, s.id} {
-		c.askedFor(1, "provision", id, "")
-	}
-	oneKey(c, bound, "later")
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 // bindScenarios are 37 to 39.
@@ -19,39 +21,39 @@ func bindScenarios() []scenario {
 func keyTaken(c tenant) {
 	const plan, prefix = "postgres/small", "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with "
 	// By the POST whose answer was lost: the key is ours.
-	id := c.one()
-	for _, f := range []fault{dropped().after(), html(502).after()} {
-		binding := c.id()
+	id := c.Ready("postgres/small", `{"a":1}`)
+	for _, f := range []fault{dropped().After(), html(502).After()} {
+		binding := c.NewID()
 		before := c.sent("POST " + keys)
-		c.disturb(f.on("POST", keys, 1))
-		first := c.bind(id, binding, plan, "", plain).want(c.t, 201)
-		if again := c.bind(id, binding, plan, "", plain).want(c.t, 200); again.credentials() != first.credentials() {
-			c.t.Errorf("%s: other credentials than at first", again.request)
+		c.Disturb(f.On("POST", keys, 1))
+		first := c.Bind(id, binding, plan, "").Want(201)
+		if again := c.Bind(id, binding, plan, "").Want(200); again.Credentials() != first.Credentials() {
+			c.t.Errorf("%s: other credentials than at first", again.Request)
 		}
-		c.askedForKey(1, "bind", id, binding)
+		c.AskedFor(1, "bind", id, binding)
 		c.sentTimes(before+1, "POST "+keys)
 	}
 	// By a key that is being deleted: it is waited for.
-	binding := c.id()
-	c.disturb(unprocessable(prefix+"the name '"+binding+"' that is getting deleted or its deletion failed.").on("POST", keys, 2))
-	c.bind(id, binding, plan, "", plain).want(c.t, 201)
+	binding := c.NewID()
+	c.Disturb(unprocessable(prefix+"the name '"+binding+"' that is getting deleted or its deletion failed.").On("POST", keys, 2))
+	c.Bind(id, binding, plan, "").Want(201)
 	c.struck()
-	c.askedForKey(1, "bind", id, binding)
+	c.AskedFor(1, "bind", id, binding)
 	// By somebody else: it is not touched.
-	c.stranger(id, "theirs")
-	before := c.row(id)
-	op := c.bind(id, "theirs", plan, "", async).want(c.t, 202).operation()
-	c.fails(bindingAt(id, "theirs"), op, "name")
-	c.succeeds(bindingAt(id, "theirs"), c.unbind(id, "theirs", plan, async).want(c.t, 202).operation())
-	if after := c.row(id); len(after.Keys) != len(before.Keys) {
+	c.Stranger(id, "theirs")
+	before := c.Row(id)
+	op := c.Bind(id, "theirs", plan, "", osbtest.Async).Want(202).Operation()
+	c.Fails(bindingAt(id, "theirs"), op, "name")
+	c.Succeeds(bindingAt(id, "theirs"), c.Unbind(id, "theirs", plan, osbtest.Async).Want(202).Operation())
+	if after := c.Row(id); len(after.Keys) != len(before.Keys) {
 		c.t.Errorf("Cloud Foundry has the keys %+v, before %+v", after.Keys, before.Keys)
 	}
-	c.askedFor(0, "unbind", id, "theirs")
+	c.AskedFor(0, "unbind", id, "theirs")
 }
 
 func keyUnread(c tenant) {
 	const plan = "postgres/small"
-	id := c.one()
+	id := c.Ready("postgres/small", `{"a":1}`)
 	details := key + "/details"
 	passing := []fault{
 		said(404, 10010, "CF-ResourceNotFound", "Creation of service key in progress"),
@@ -60,67 +62,67 @@ func keyUnread(c tenant) {
 		noRoute(),
 	}
 	for _, f := range passing {
-		binding := c.id()
-		c.disturb(f.on("GET", details, 2))
-		c.bind(id, binding, plan, "", plain).want(c.t, 201)
+		binding := c.NewID()
+		c.Disturb(f.On("GET", details, 2))
+		c.Bind(id, binding, plan, "").Want(201)
 		c.struck()
-		c.askedForKey(1, "bind", id, binding)
+		c.AskedFor(1, "bind", id, binding)
 		if strings.Contains(f.Body, "10010") {
 			continue // a key that is ready and has no details is another matter
 		}
-		c.disturb(f.on("GET", details, 0))
-		a := c.send("GET", bindingAt(id, binding), "")
-		if a.status < 500 || a.header.Get("Retry-After") == "" {
-			c.t.Errorf("%s: %d %s, want a 5xx that asks for another try", a.request, a.status, a.body)
+		c.Disturb(f.On("GET", details, 0))
+		a := c.Send("GET", bindingAt(id, binding), "")
+		if a.Status < 500 || a.Header.Get("Retry-After") == "" {
+			c.t.Errorf("%s: %d %s, want a 5xx that asks for another try", a.Request, a.Status, a.Body)
 		}
 		c.heal()
-		c.send("GET", bindingAt(id, binding), "").want(c.t, 200)
+		c.Send("GET", bindingAt(id, binding), "").Want(200)
 	}
 	// What failed asynchronously says why in the key alone.
-	id = c.ready("faults/bind-fails", "")
-	op := c.bind(id, "b", "faults/bind-fails", "", async).want(c.t, 202).operation()
+	id = c.Ready("faults/bind-fails", "")
+	op := c.Bind(id, "b", "faults/bind-fails", "", osbtest.Async).Want(202).Operation()
 	if c.isKorifi() {
-		c.fails(bindingAt(id, "b"), op)
+		c.Fails(bindingAt(id, "b"), op)
 	} else {
-		c.fails(bindingAt(id, "b"), op, "The bind fails with this plan")
+		c.Fails(bindingAt(id, "b"), op, "The bind fails with this plan")
 	}
-	c.askedForKey(1, "bind", id, "b")
-	c.send("GET", bindingAt(id, "b"), "").says(c.t, 404, "NotFound")
+	c.AskedFor(1, "bind", id, "b")
+	c.Send("GET", bindingAt(id, "b"), "").Says(404, "NotFound")
 }
 
 func unbinds(c tenant) {
 	const plan = "postgres/small"
-	id := c.one()
-	c.unbind(id, "never", plan, plain).bare(c.t, http.StatusGone)
+	id := c.Ready("postgres/small", `{"a":1}`)
+	c.Unbind(id, "never", plan).Bare(http.StatusGone)
 	// Somebody removed the key.
-	c.bind(id, "one", plan, "", plain).want(c.t, 201)
-	c.operator("DELETE", keys+"/"+c.row(id).Keys[0].GUID, "").want(c.t, 202)
-	c.eventually("the key is gone", func() bool { return len(c.row(id).Keys) == 0 })
-	c.unbind(id, "one", plan, plain).bare(c.t, 200)
-	c.unbind(id, "one", plan, plain).bare(c.t, http.StatusGone)
+	c.Bind(id, "one", plan, "").Want(201)
+	c.Operator("DELETE", keys+"/"+c.Row(id).Keys[0].GUID, "").Want(202)
+	c.Eventually("the key is gone", func() bool { return len(c.Row(id).Keys) == 0 })
+	c.Unbind(id, "one", plan).Bare(200)
+	c.Unbind(id, "one", plan).Bare(http.StatusGone)
 	// The instance is busy.
-	c.bind(id, "two", plan, "", plain).want(c.t, 201)
+	c.Bind(id, "two", plan, "").Want(201)
 	before := c.sent("DELETE " + key)
-	c.disturb(unprocessable("There is an operation in progress for the service instance.").on("DELETE", key, 3))
-	op := c.unbind(id, "two", plan, async).want(c.t, 202).operation()
+	c.Disturb(unprocessable("There is an operation in progress for the service instance.").On("DELETE", key, 3))
+	op := c.Unbind(id, "two", plan, osbtest.Async).Want(202).Operation()
 	c.struck()
-	c.succeeds(bindingAt(id, "two"), op)
+	c.Succeeds(bindingAt(id, "two"), op)
 	c.sentTimes(before+4, "DELETE "+key)
-	c.askedForKey(1, "unbind", id, "two")
+	c.AskedFor(1, "unbind", id, "two")
 	if c.isKorifi() {
 		return // an unbind that fails is tried by itself there
 	}
 	for _, plan := range []string{"faults/unbind-rejected", "faults/unbind-fails"} {
-		id, binding := c.bound(plan)
-		op := c.unbind(id, binding, plan, async).want(c.t, 202).operation()
+		id, binding := c.Bound(plan)
+		op := c.Unbind(id, binding, plan, osbtest.Async).Want(202).Operation()
 		words := map[string]string{"faults/unbind-rejected": "The unbind is refused by this plan", "faults/unbind-fails": "The unbind fails with this plan"}
-		c.fails(bindingAt(id, binding), op, words[plan])
-		c.keyComes(id, binding, "delete", "failed")
-		c.send("GET", bindingAt(id, binding), "").says(c.t, 404, "NotFound")
-		c.askedFor(1, "unbind", id, binding)
-		again := c.unbind(id, binding, plan, async).want(c.t, 202).operation()
-		c.fails(bindingAt(id, binding), again, words[plan])
-		c.askedFor(2, "unbind", id, binding)
+		c.Fails(bindingAt(id, binding), op, words[plan])
+		c.KeyComes(id, binding, "delete", "failed")
+		c.Send("GET", bindingAt(id, binding), "").Says(404, "NotFound")
+		c.AskedFor(1, "unbind", id, binding)
+		again := c.Unbind(id, binding, plan, osbtest.Async).Want(202).Operation()
+		c.Fails(bindingAt(id, binding), again, words[plan])
+		c.AskedFor(2, "unbind", id, binding)
 	}
 }
 
@@ -135,20 +137,20 @@ func loginScenarios() []scenario {
 }
 
 func tokenEnds(c tenant) {
-	c.other().send("GET", "/v2/catalog", "").want(c.t, 200) // its first login is over as well
+	c.other.Fetch("/v2/catalog").Want(200) // its first login is over as well
 	before := c.askedLogin()
-	c.control("POST", "/tokens/expire", "")
+	c.Control("POST", "/tokens/expire", "")
 	id, op := c.starts("postgres/small")
 	c.made(id, op)
 	if n := c.askedLogin() - before; n != 1 {
 		c.t.Errorf("%d logins after the token had ended, want one", n)
 	}
-	c.control("POST", "/tokens/expire", "")
-	c.bind(id, "b", "postgres/small", "", plain).want(c.t, 201)
-	c.askedForKey(1, "bind", id, "b")
-	c.control("POST", "/tokens/expire", "")
-	c.gone(id, "postgres/small")
-	c.askedFor(1, "deprovision", id, "")
+	c.Control("POST", "/tokens/expire", "")
+	c.Bind(id, "b", "postgres/small", "").Want(201)
+	c.AskedFor(1, "bind", id, "b")
+	c.Control("POST", "/tokens/expire", "")
+	c.Deleted(id, "postgres/small")
+	c.AskedFor(1, "deprovision", id, "")
 }
 
 // askedLogin is how often clients of the broker logged in; an operator of this test
@@ -156,7 +158,7 @@ func tokenEnds(c tenant) {
 func (c tenant) askedLogin() int {
 	c.t.Helper()
 	sum := 0
-	for call, times := range c.cf().Requests {
+	for call, times := range c.State().Requests {
 		if strings.HasSuffix(call, "/oauth/token") {
 			sum += times
 		}
@@ -165,22 +167,22 @@ func (c tenant) askedLogin() int {
 }
 
 func loginRefused(c tenant) {
-	ready := readyInstance(c)
-	c.disturb(fault{Method: "POST", Route: "/oauth/token", When: "before", Action: "respond", Status: 401,
+	ready := c.Ready("postgres/small", `{"a":1}`)
+	c.Disturb(fault{Method: "POST", Route: "/oauth/token", When: "before", Action: "respond", Status: 401,
 		Headers: map[string]string{"Content-Type": "application/json"}, Body: `{"error":"invalid_client","error_description":"Bad credentials"}`})
-	c.control("POST", "/tokens/expire", "")
+	c.Control("POST", "/tokens/expire", "")
 	id, op := c.starts("postgres/small")
-	c.eventually("the operator is told", func() bool { return len(c.journal.find(slog.LevelWarn, "invalid_client")) > 0 })
+	c.Eventually("the operator is told", func() bool { return len(c.journal.find(slog.LevelWarn, "invalid_client")) > 0 })
 	for range 3 {
-		if a := c.poll(at(id), op); a.want(c.t, 200).state() != "in progress" {
-			c.t.Errorf("%s: %s, want in progress", a.request, a.body)
+		if a := c.Poll(at(id), op); a.Want(200).State() != "in progress" {
+			c.t.Errorf("%s: %s, want in progress", a.Request, a.Body)
 		}
-		c.put(ready.id, ready.plan, ready.parameters, async).bare(c.t, 200)
-		c.send("GET", "/v2/catalog", "").want(c.t, 200)
+		c.Provision(ready, "postgres/small", `{"a":1}`).Bare(200)
+		c.Send("GET", "/v2/catalog", "").Want(200)
 	}
 	before := c.askedLogin()
-	if a := c.bind(ready.id, "b", ready.plan, "", async); a.status == http.StatusUnauthorized {
-		c.t.Errorf("%s: the platform is told that its own credentials are wrong", a.request)
+	if a := c.Bind(ready, "b", "postgres/small", "", osbtest.Async); a.Status == http.StatusUnauthorized {
+		c.t.Errorf("%s: the platform is told that its own credentials are wrong", a.Request)
 	}
 	// However many operations there are: a UAA locks accounts that go on trying.
 	if tried := c.askedLogin() - before; tried > 1 {
@@ -192,10 +194,10 @@ func loginRefused(c tenant) {
 
 func limitsAndMaintenance(c tenant) {
 	pages := map[string]fault{
-		"10013":       said(429, 10013, "CF-RateLimitExceeded", "Rate Limit Exceeded").later(),
-		"10014":       said(429, 10014, "CF-IPBasedRateLimitExceeded", "Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.").later(),
-		"10016":       said(429, 10016, "CF-ServiceBrokerRateLimitExceeded", "Service broker concurrent request limit exceeded").later(),
-		"20008":       said(429, 20008, "CF-UaaRateLimited", "The UAA is currently rate limited. Please try again later").later(),
+		"10013":       limited(said(429, 10013, "CF-RateLimitExceeded", "Rate Limit Exceeded")),
+		"10014":       limited(said(429, 10014, "CF-IPBasedRateLimitExceeded", "Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.")),
+		"10016":       limited(said(429, 10016, "CF-ServiceBrokerRateLimitExceeded", "Service broker concurrent request limit exceeded")),
+		"20008":       limited(said(429, 20008, "CF-UaaRateLimited", "The UAA is currently rate limited. Please try again later")),
 		"nginx-429":   html(429),
 		"20004":       said(502, 20004, "CF-UaaUnavailable", "The UAA service is currently unavailable"),
 		"10015":       said(503, 10015, "CF-ServiceUnavailable", "Database connection failure"),
@@ -205,38 +207,37 @@ func limitsAndMaintenance(c tenant) {
 		"a-sign-in":   {Action: "respond", Status: 200, Headers: map[string]string{"Content-Type": "text/html"}, Body: "<html>Sign in</html>"},
 		"empty":       {Action: "respond", Status: 200, Headers: map[string]string{"Content-Type": "application/json"}},
 	}
-	var started []subject
+	started := map[string]string{}
 	for name, f := range pages {
-		s := subject{id: "in-" + name, plan: "postgres/async"}
-		f.Match = quoted(s.id)
-		c.disturb(f.on("POST", instances, 2))
-		f.Match = s.id
-		c.disturb(f.on("GET", instances, 2))
-		s.operation = c.put(s.id, s.plan, "", async).want(c.t, 202).operation()
-		if a := c.poll(at(s.id), s.operation); a.want(c.t, 200).state() != "in progress" {
-			c.t.Errorf("%s: %s, want in progress", a.request, a.body)
+		id := "in-" + name
+		f.Match = osbtest.Quoted(id)
+		c.Disturb(f.On("POST", instances, 2))
+		f.Match = id
+		c.Disturb(f.On("GET", instances, 2))
+		started[id] = c.Provision(id, "postgres/async", "").Want(202).Operation()
+		if a := c.Poll(at(id), started[id]); a.Want(200).State() != "in progress" {
+			c.t.Errorf("%s: %s, want in progress", a.Request, a.Body)
 		}
-		started = append(started, s)
 	}
 	c.struck()
-	for _, s := range started {
-		c.made(s.id, s.operation)
+	for id, op := range started {
+		c.made(id, op)
 	}
 	// The UAA is in limited mode while the token is no good any more.
 	for _, f := range []fault{
 		{Action: "respond", Status: 503, Headers: map[string]string{"Content-Type": "application/json"}, Body: `{"error":"uaa_unavailable","error_description":"UAA intentionally in limited mode, operation not permitted. Please try later."}`},
 		{Action: "respond", Status: 429, Headers: map[string]string{"Content-Type": "text/html"}, Body: "429 - Too Many Request - Request limited by Rate Limiter configuration"},
 	} {
-		c.disturb(f.on("POST", "/oauth/token", 2))
-		c.control("POST", "/tokens/expire", "")
+		c.Disturb(f.On("POST", "/oauth/token", 2))
+		c.Control("POST", "/tokens/expire", "")
 		id, op := c.starts("postgres/small")
 		c.struck()
 		c.made(id, op)
 	}
 }
 
-// later adds what a limiter says of the time.
-func (f fault) later() fault {
+// limited is an answer of a limiter, which says when it lets calls through again.
+func limited(f fault) fault {
 	f.Headers["Retry-After"] = "1"
 	return f
 }
@@ -251,51 +252,46 @@ func korifiScenarios() []scenario {
 	}
 }
 
-// settle is how long calls of unknown fate may take effect.
-func settle(d time.Duration) func(*settings) {
-	return func(s *settings) { s.config.Operations.SettleAfter = d }
-}
-
 func korifiFailedCreate(c tenant) {
 	id, op := c.starts("faults/create-fails")
-	c.fails(at(id), op, "The create fails with this plan")
-	c.askedFor(1, "provision", id, "")
-	c.gone(id, "faults/create-fails")
-	c.nothingLeft(id)
+	c.Fails(at(id), op, "The create fails with this plan")
+	c.AskedFor(1, "provision", id, "")
+	c.Deleted(id, "faults/create-fails")
+	c.NothingLeft(id)
 }
 
 func korifiUpdate(c tenant) {
-	id := c.one()
-	for _, change := range []string{`"parameters":{"a":2}`, `"plan_id":` + quoted(c.plan("postgres/large").plan)} {
-		op := c.patch(id, "postgres/small", change, async).want(c.t, 202).operation()
-		c.fails(at(id), op)
-		c.poll(at(id), op).lacks(c.t, "instance_usable")
+	id := c.Ready("postgres/small", `{"a":1}`)
+	for _, change := range []string{`"parameters":{"a":2}`, `"plan_id":` + osbtest.Quoted(c.Plan("postgres/large").PlanID)} {
+		op := c.Update(id, "postgres/small", change).Want(202).Operation()
+		c.Fails(at(id), op)
+		c.Poll(at(id), op).Lacks("instance_usable")
 	}
-	c.askedFor(0, "update", id, "")
-	c.put(id, "postgres/small", `{"a":1}`, async).bare(c.t, 200)
-	if row := c.row(id); row.Plan != "small" || row.Annotations["ferry-update"] != "" {
+	c.AskedFor(0, "update", id, "")
+	c.Provision(id, "postgres/small", `{"a":1}`).Bare(200)
+	if row := c.Row(id); row.Plan != "small" || row.Annotations["ferry-update"] != "" {
 		c.t.Errorf("Cloud Foundry has %+v", row)
 	}
 }
 
 func korifiCascade(c tenant) {
 	const plan = "postgres/async-bindings"
-	id := c.ready(plan, "")
-	a := c.bind(id, "one", plan, "", plain).want(c.t, 201)
-	if again := c.bind(id, "one", plan, "", plain).want(c.t, 200); again.credentials() != a.credentials() {
-		c.t.Errorf("%s: other credentials than at first", again.request)
+	id := c.Ready(plan, "")
+	a := c.Bind(id, "one", plan, "").Want(201)
+	if again := c.Bind(id, "one", plan, "").Want(200); again.Credentials() != a.Credentials() {
+		c.t.Errorf("%s: other credentials than at first", again.Request)
 	}
-	if n := len(c.row(id).Keys); n != 1 {
+	if n := len(c.Row(id).Keys); n != 1 {
 		c.t.Errorf("Cloud Foundry has %d keys, want one", n)
 	}
-	c.gone(id, plan)
-	c.nothingLeft(id)
+	c.Deleted(id, plan)
+	c.NothingLeft(id)
 }
 
 func korifiEarlyBind(c tenant) {
 	id, create := c.starts("postgres/async")
-	op := c.bind(id, "early", "postgres/async", "", async).want(c.t, 202).operation()
-	c.succeeds(at(id), create)
-	c.succeeds(bindingAt(id, "early"), op)
-	c.send("GET", bindingAt(id, "early"), "").want(c.t, 200)
+	op := c.Bind(id, "early", "postgres/async", "", osbtest.Async).Want(202).Operation()
+	c.Succeeds(at(id), create)
+	c.Succeeds(bindingAt(id, "early"), op)
+	c.Send("GET", bindingAt(id, "early"), "").Want(200)
 }

@@ -3,6 +3,8 @@ package acceptance
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 // createScenarios are those of the request that makes an instance, 1 to 16.
@@ -17,12 +19,12 @@ func createScenarios() []scenario {
 		{name: "06 the same id for another service", run: otherService},
 		{name: "07 a create over a failed one", classic: forcing, run: func(c tenant) { overFailed(c, nil) }},
 		{name: "08 500 UnknownError over a failed one", classic: forcing, run: func(c tenant) {
-			f := said(500, 10001, "UnknownError", "An unknown error occurred.").on("POST", instances, 1)
+			f := said(500, 10001, "UnknownError", "An unknown error occurred.").On("POST", instances, 1)
 			overFailed(c, &f)
 		}},
 		{name: "09 quotas", run: func(c tenant) {
-			limited(c, `{"quota":{"demo":{"instances":0}}}`, `{"quota":{"demo":null}}`, "You have exceeded your organization's services limit.")
-			limited(c, `{"quota":{"demo/postgres":{"instances":0}}}`, `{"quota":{"demo/postgres":null}}`, "You have exceeded your space's services limit.")
+			quotaReached(c, `{"quota":{"demo":{"instances":0}}}`, `{"quota":{"demo":null}}`, "You have exceeded your organization's services limit.")
+			quotaReached(c, `{"quota":{"demo/postgres":{"instances":0}}}`, `{"quota":{"demo/postgres":null}}`, "You have exceeded your space's services limit.")
 			finalRefusals(c, unprocessable("You have exceeded your organization's services limit."), unprocessable("You have exceeded your space's services limit."))
 		}},
 		{name: "10 paid plans", run: func(c tenant) {
@@ -34,7 +36,7 @@ func createScenarios() []scenario {
 		{name: "13 features, roles and suspensions", tune: []func(*settings){warnings}, run: func(c tenant) {
 			waitsFor(c, `{"features_off":{"service_instance_creation":""}}`, `{"features_off":{"service_instance_creation":null}}`)
 			waitsFor(c, `{"suspended":{"demo/postgres":true}}`, `{"suspended":{"demo/postgres":false}}`)
-			limited(c, `{"deleting":{"demo":true}}`, `{"deleting":{"demo":false}}`, "being deleted")
+			quotaReached(c, `{"deleting":{"demo":true}}`, `{"deleting":{"demo":false}}`, "being deleted")
 			forbidden(c)
 		}},
 		{name: "14 parameters and metadata that are refused", run: func(c tenant) {
@@ -47,11 +49,11 @@ func createScenarios() []scenario {
 
 func goesWell(c tenant) {
 	id, op := c.starts("postgres/small")
-	if a := c.poll(at(id), op); a.want(c.t, 200).state() != "in progress" && a.state() != "succeeded" {
-		c.t.Errorf("%s: %s", a.request, a.body)
+	if a := c.Poll(at(id), op); a.Want(200).State() != "in progress" && a.State() != "succeeded" {
+		c.t.Errorf("%s: %s", a.Request, a.Body)
 	}
 	row := c.made(id, op)
-	if row.Space != "postgres" || row.Plan != "small" || string(row.Parameters) != `{"a":1}` || row.Labels["ferry-client"] != c.name {
+	if row.Space != "postgres" || row.Plan != "small" || string(row.Parameters) != `{"a":1}` || row.Labels["ferry-client"] != c.Name {
 		c.t.Errorf("Cloud Foundry has %+v", row)
 	}
 	c.sentTimes(1, "POST "+instances)
@@ -59,23 +61,23 @@ func goesWell(c tenant) {
 
 // The row of the lost answer is found by its mark, so that no second POST is needed.
 func postAnswerLost(c tenant) {
-	c.disturb(dropped().after().on("POST", instances, 1))
+	c.Disturb(dropped().After().On("POST", instances, 1))
 	id, op := c.starts("postgres/async")
 	c.made(id, op)
 	c.sentTimes(1, "POST "+instances)
-	c.put(id, "postgres/async", `{"a":1}`, async).bare(c.t, http.StatusOK)
+	c.Provision(id, "postgres/async", `{"a":1}`).Bare(http.StatusOK)
 }
 
 func routerAnswers(c tenant) {
 	for _, status := range []int{502, 503, 504} {
-		c.disturb(html(status).on("POST", instances, 1))
+		c.Disturb(html(status).On("POST", instances, 1))
 	}
 	id, op := c.starts("postgres/async")
 	c.struck()
 	c.made(id, op)
 	c.sentTimes(4, "POST "+instances)
 	// With the answer lost as well, the row is found.
-	c.disturb(html(502).after().on("POST", instances, 1))
+	c.Disturb(html(502).After().On("POST", instances, 1))
 	id, op = c.starts("postgres/async")
 	c.made(id, op)
 	c.sentTimes(5, "POST "+instances)
@@ -84,38 +86,38 @@ func routerAnswers(c tenant) {
 func createAgain(c tenant) {
 	const plan = "faults/create-stalls"
 	id, op := c.starts(plan)
-	c.works("provision", id, "")
+	c.Works("provision", id, "")
 	for range 3 {
-		if a := c.put(id, plan, `{"a":1}`, async).want(c.t, 202); a.operation() != op {
-			c.t.Errorf("%s: %s, want the operation %s", a.request, a.body, op)
+		if a := c.Provision(id, plan, `{"a":1}`).Want(202); a.Operation() != op {
+			c.t.Errorf("%s: %s, want the operation %s", a.Request, a.Body, op)
 		}
-		c.put(id, plan, `{"a":2}`, async).says(c.t, 409, "Conflict")
+		c.Provision(id, plan, `{"a":2}`).Says(409, "Conflict")
 	}
 	c.sentTimes(1, "POST "+instances)
-	c.askedFor(1, "provision", id, "")
+	c.AskedFor(1, "provision", id, "")
 	done, op := c.starts("postgres/small")
 	c.made(done, op)
-	before := c.cf().Requests
-	c.put(done, "postgres/small", `{"a":1}`, async).bare(c.t, 200)
-	c.put(done, "postgres/small", `{"a":2}`, async).says(c.t, 409, "Conflict")
-	if after := c.cf().Requests; after["POST "+instances] != before["POST "+instances] || after["DELETE "+instance] != 0 {
+	before := c.State().Requests
+	c.Provision(done, "postgres/small", `{"a":1}`).Bare(200)
+	c.Provision(done, "postgres/small", `{"a":2}`).Says(409, "Conflict")
+	if after := c.State().Requests; after["POST "+instances] != before["POST "+instances] || after["DELETE "+instance] != 0 {
 		c.t.Errorf("duplicates reached Cloud Foundry: %v, before %v", after, before)
 	}
 }
 
 func createsAtOnce(c tenant) {
-	id := c.id()
-	c.made(id, sameOperation(c.t, together(8, func(int) answer { return c.put(id, "postgres/async", `{"a":1}`, async) })))
+	id := c.NewID()
+	c.made(id, osbtest.OneOperation(c.t, 200, osbtest.Together(8, func(int) answer { return c.Provision(id, "postgres/async", `{"a":1}`) })...))
 	c.sentTimes(1, "POST "+instances)
 }
 
 func otherService(c tenant) {
 	id, op := c.starts("postgres/small")
-	c.put(id, "queue/standard", `{"a":1}`, async).says(c.t, 409, "Conflict")
+	c.Provision(id, "queue/standard", `{"a":1}`).Says(409, "Conflict")
 	c.made(id, op)
-	c.put(id, "queue/standard", `{"a":1}`, async).says(c.t, 409, "Conflict")
+	c.Provision(id, "queue/standard", `{"a":1}`).Says(409, "Conflict")
 	c.sentTimes(1, "POST "+instances)
-	if row := c.row(id); row.Space != "postgres" {
+	if row := c.Row(id); row.Space != "postgres" {
 		c.t.Errorf("Cloud Foundry has %+v", row)
 	}
 }
@@ -125,43 +127,43 @@ func otherService(c tenant) {
 func overFailed(c tenant, disturbance *fault) {
 	const plan = "faults/create-stalls"
 	id, first := c.starts(plan)
-	c.works("provision", id, "")
-	old := c.row(id)
-	c.force(old.GUID, "create", "failed", "FAILED")
-	c.fails(at(id), first, "forced")
+	c.Works("provision", id, "")
+	old := c.Row(id)
+	c.Force(old.GUID, "create", "failed", "FAILED")
+	c.Fails(at(id), first, "forced")
 	if disturbance != nil {
-		c.disturb(*disturbance)
+		c.Disturb(*disturbance)
 	}
-	second := c.put(id, plan, `{"a":1}`, async).want(c.t, 202).operation()
-	row := c.comes(id, "create", "in progress")
+	second := c.Provision(id, plan, `{"a":1}`).Want(202).Operation()
+	row := c.Comes(id, "create", "in progress")
 	if second == first || row.GUID == old.GUID || row.Annotations["ferry-operation"] != second {
 		c.t.Errorf("operation %s after %s made %+v, before it was %s", second, first, row, old.GUID)
 	}
-	c.force(row.GUID, "create", "succeeded", "COMPLETE")
-	c.succeeds(at(id), second)
-	c.fails(at(id), first, "not kept any more")
-	c.row(id)
-	c.askedFor(2, "provision", id, "")
-	c.gone(id, plan)
-	c.nothingLeft(id)
+	c.Force(row.GUID, "create", "succeeded", "COMPLETE")
+	c.Succeeds(at(id), second)
+	c.Fails(at(id), first, "not kept any more")
+	c.Row(id)
+	c.AskedFor(2, "provision", id, "")
+	c.Deleted(id, plan)
+	c.NothingLeft(id)
 }
 
-// limited sets a condition in Cloud Foundry under which creates are refused, and takes
+// quotaReached sets a condition in Cloud Foundry under which creates are refused, and takes
 // it away again.
-func limited(c tenant, on, off, text string) {
+func quotaReached(c tenant, on, off, text string) {
 	c.t.Helper()
 	if c.isKorifi() {
 		return // it knows no such conditions
 	}
 	before := c.sent("POST " + instances)
-	c.control("POST", "/conditions", on)
+	c.Control("POST", "/conditions", on)
 	id, op := c.starts("postgres/small")
-	c.fails(at(id), op, text)
+	c.Fails(at(id), op, text)
 	c.sentTimes(before+1, "POST "+instances)
-	c.nothingLeft(id)
-	c.askedFor(0, "provision", id, "")
-	c.control("POST", "/conditions", off)
-	again := c.put(id, "postgres/small", `{"a":1}`, async).want(c.t, 202).operation()
+	c.NothingLeft(id)
+	c.AskedFor(0, "provision", id, "")
+	c.Control("POST", "/conditions", off)
+	again := c.Provision(id, "postgres/small", `{"a":1}`).Want(202).Operation()
 	c.made(id, again)
 }
 
@@ -173,12 +175,12 @@ func waitsFor(c tenant, on, off string) {
 		return // it knows no such conditions
 	}
 	before := c.sent("POST " + instances)
-	c.control("POST", "/conditions", on)
+	c.Control("POST", "/conditions", on)
 	id, op := c.starts("postgres/small")
-	c.eventually("the create is tried twice", func() bool { return c.sent("POST "+instances) >= before+2 })
-	c.poll(at(id), op).has(c.t, "state", `"in progress"`)
-	c.askedFor(0, "provision", id, "")
-	c.control("POST", "/conditions", off)
+	c.Eventually("the create is tried twice", func() bool { return c.sent("POST "+instances) >= before+2 })
+	c.Poll(at(id), op).Has("state", `"in progress"`)
+	c.AskedFor(0, "provision", id, "")
+	c.Control("POST", "/conditions", off)
 	c.made(id, op)
 }
 
@@ -186,49 +188,40 @@ func waitsFor(c tenant, on, off string) {
 func finalRefusals(c tenant, texts ...fault) {
 	for _, f := range texts {
 		before := c.sent("POST " + instances)
-		c.disturb(f.on("POST", instances, 1))
+		c.Disturb(f.On("POST", instances, 1))
 		id, op := c.starts("postgres/small")
-		c.fails(at(id), op, c.detailOf(f))
+		c.Fails(at(id), op, c.detailOf(f))
 		c.sentTimes(before+1, "POST "+instances)
-		c.nothingLeft(id)
-		c.askedFor(0, "provision", id, "")
-		c.send("GET", at(id), "").says(c.t, 404, "NotFound")
-		c.gone(id, "postgres/small")
+		c.NothingLeft(id)
+		c.AskedFor(0, "provision", id, "")
+		c.Send("GET", at(id), "").Says(404, "NotFound")
+		c.Deleted(id, "postgres/small")
 		// The id is free: what was refused once may be asked for again.
-		again := c.put(id, "postgres/small", `{"a":1}`, async).want(c.t, 202).operation()
+		again := c.Provision(id, "postgres/small", `{"a":1}`).Want(202).Operation()
 		c.made(id, again)
 	}
 }
 
 func hiddenPlan(c tenant) {
 	const stale = "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."
-	// The plan has another GUID by now: the marketplace is read and the POST repeated.
-	reads := c.sent("GET /v3/service_plans")
-	c.control("POST", "/marketplace", `{"reregister":true}`)
-	id, op := c.starts("postgres/small")
-	c.made(id, op)
-	c.sentTimes(2, "POST "+instances)
-	if c.sent("GET /v3/service_plans") == reads {
-		c.t.Error("the marketplace was not read again")
-	}
 	// It is gone: the operation fails with the text.
-	c.control("POST", "/marketplace", `{"hide":["postgres/large"]}`)
-	id, op = c.starts("postgres/large")
-	c.fails(at(id), op, "Invalid service plan")
-	c.askedFor(0, "provision", id, "")
-	c.nothingLeft(id)
-	c.put(c.id(), "postgres/large", "", async).says(c.t, 400, "BadRequest")
+	c.Control("POST", "/marketplace", `{"hide":["postgres/large"]}`)
+	id, op := c.starts("postgres/large")
+	c.Fails(at(id), op, "Invalid service plan")
+	c.AskedFor(0, "provision", id, "")
+	c.NothingLeft(id)
+	c.Provision(c.NewID(), "postgres/large", "").Says(400, "BadRequest")
 	// It is there, with the GUID that was refused: one more try is made.
 	posts := c.sent("POST " + instances)
-	c.disturb(unprocessable(stale).on("POST", instances, 0))
+	c.Disturb(unprocessable(stale).On("POST", instances, 0))
 	id, op = c.starts("postgres/small")
-	c.fails(at(id), op, stale)
+	c.Fails(at(id), op, stale)
 	c.sentTimes(posts+2, "POST "+instances)
 	c.heal()
 }
 
 func brokerBusy(c tenant) {
-	c.disturb(unprocessable("The service instance cannot be created because there is an operation in progress for the service broker.").on("POST", instances, 3))
+	c.Disturb(unprocessable("The service instance cannot be created because there is an operation in progress for the service broker.").On("POST", instances, 3))
 	id, op := c.starts("postgres/small")
 	c.struck()
 	c.made(id, op)
@@ -243,7 +236,7 @@ func forbidden(c tenant) {
 		said(403, 10017, "CF-OrgSuspended", "The organization is suspended"),
 		said(403, 10019, "CF-SpaceSuspended", "The space is suspended"),
 	} {
-		c.disturb(f.on("POST", instances, 2))
+		c.Disturb(f.On("POST", instances, 2))
 		id, op := c.starts("postgres/small")
 		c.struck()
 		c.made(id, op)
@@ -251,29 +244,29 @@ func forbidden(c tenant) {
 	// A login without its role in the space gives it to itself; where that does not
 	// help, the operation waits for who can.
 	noRole := said(403, 10003, "CF-NotAuthorized", "You are not authorized to perform the requested action")
-	c.disturb(noRole.on("POST", instances, 1))
+	c.Disturb(noRole.On("POST", instances, 1))
 	id, op := c.starts("postgres/small")
 	c.made(id, op)
-	c.disturb(noRole.on("POST", instances, 3))
+	c.Disturb(noRole.On("POST", instances, 3))
 	id, op = c.starts("postgres/small")
 	c.struck()
 	c.made(id, op)
 	// A space that goes is made again once it is gone.
-	c.disturb(said(422, 10020, "CF-ResourceBeingDeleted", "The space is being deleted").on("POST", instances, 2))
+	c.Disturb(said(422, 10020, "CF-ResourceBeingDeleted", "The space is being deleted").On("POST", instances, 2))
 	id, op = c.starts("postgres/small")
 	c.struck()
 	c.made(id, op)
 }
 
 func spaceRace(c tenant) {
-	c.disturb(unprocessable("Name must be unique per organization").after().on("POST", "/v3/spaces", 1))
+	c.Disturb(unprocessable("Name must be unique per organization").After().On("POST", "/v3/spaces", 1))
 	id, op := c.starts("postgres/small")
 	c.made(id, op)
 	c.sentTimes(1, "POST /v3/spaces")
-	a := c.operator("GET", "/v3/spaces?names=postgres", "")
+	a := c.Operator("GET", "/v3/spaces?names=postgres", "")
 	var list struct{ Resources []struct{ Name string } }
-	if a.decode(c.t, &list); len(list.Resources) != 1 {
-		c.t.Errorf("%s: %s, want one space", a.request, a.body)
+	if a.Decode(&list); len(list.Resources) != 1 {
+		c.t.Errorf("%s: %s, want one space", a.Request, a.Body)
 	}
 }
 
@@ -281,21 +274,22 @@ func spaceDeleted(c tenant) {
 	first, op := c.starts("postgres/small")
 	c.made(first, op)
 	before := c.sent("GET /v3/spaces")
-	c.disturb(unprocessable("Invalid space. Ensure that the space exists and you have access to it.").on("POST", instances, 1))
+	c.Disturb(unprocessable("Invalid space. Ensure that the space exists and you have access to it.").On("POST", instances, 1))
 	id, op := c.starts("postgres/small")
 	c.made(id, op)
 	if c.sent("GET /v3/spaces") == before {
 		c.t.Error("the space was not looked up again")
 	}
 	// It is really gone, with all that was in it.
-	c.control("DELETE", "/spaces/demo/postgres", "")
+	c.Control("DELETE", "/spaces/demo/postgres", "")
 	third, op := c.starts("postgres/small")
 	c.made(third, op)
 	c.goneFor(first, c.removes(first, "postgres/small"))
-	c.askedFor(0, "deprovision", first, "")
+	c.AskedFor(0, "deprovision", first, "")
 }
 
-// createdScenarios are those of a create that was accepted, 17 to 22.
+// createdScenarios are those of a create that was accepted, 17 to 22; 21, a job that polls for
+// long, is TestHourOfPolling.
 func createdScenarios() []scenario {
 	const ownJobs = "its jobs are derived from the row and no controller marks rows behind their backs"
 	return []scenario{
@@ -303,7 +297,6 @@ func createdScenarios() []scenario {
 		{name: "18 the job execution has timed out", classic: ownJobs, run: jobTimedOut},
 		{name: "19 the initial cleanup while the job runs", classic: ownJobs, run: initialCleanup},
 		{name: "20 the job cannot be found", classic: ownJobs, run: jobMissing},
-		{name: "21 a job that polls for long", run: pollsLong},
 		{name: "22 the instance vanishes while it is created", classic: "a create whose row went has no job there", run: vanishes},
 	}
 }
@@ -311,27 +304,27 @@ func createdScenarios() []scenario {
 func brokerRefuses(c tenant) {
 	id, op := c.starts("faults/create-rejected")
 	if c.isKorifi() {
-		c.fails(at(id), op) // it has no words for a refusal
+		c.Fails(at(id), op) // it has no words for a refusal
 	} else {
-		c.fails(at(id), op, "The create is refused by this plan")
-		c.comes(id, "create", "failed")
+		c.Fails(at(id), op, "The create is refused by this plan")
+		c.Comes(id, "create", "failed")
 	}
-	c.askedFor(1, "provision", id, "")
+	c.AskedFor(1, "provision", id, "")
 	c.sentTimes(1, "POST "+instances)
-	c.gone(id, "faults/create-rejected")
-	c.nothingLeft(id)
+	c.Deleted(id, "faults/create-rejected")
+	c.NothingLeft(id)
 }
 
 func jobTimedOut(c tenant) {
 	const text = "Service Broker failed to provision within the required time."
 	id, op := c.starts("faults/create-stalls")
-	c.works("provision", id, "")
-	c.disturb(jobFault(290006, "CF-JobTimeout", "The job execution has timed out."))
-	c.forced(c.row(id).GUID, "create", "failed", text, "FAILED")
-	c.fails(at(id), op, text)
-	c.askedFor(1, "provision", id, "")
+	c.Works("provision", id, "")
+	c.Disturb(jobFault(290006, "CF-JobTimeout", "The job execution has timed out."))
+	c.Forced(c.Row(id).GUID, "create", "failed", text, "FAILED")
+	c.Fails(at(id), op, text)
+	c.AskedFor(1, "provision", id, "")
 	c.heal()
-	c.gone(id, "faults/create-stalls")
+	c.Deleted(id, "faults/create-stalls")
 }
 
 // jobFault has every job fail with an error.
@@ -344,66 +337,51 @@ func jobFault(code int, title, detail string) fault {
 func initialCleanup(c tenant) {
 	const text = `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`
 	id, op := c.starts("faults/create-stalls")
-	c.works("provision", id, "")
-	row := c.row(id)
-	c.forced(row.GUID, "create", "failed", text, "PROCESSING")
+	c.Works("provision", id, "")
+	row := c.Row(id)
+	c.Forced(row.GUID, "create", "failed", text, "PROCESSING")
 	c.runs(at(id), op)
-	c.forced(row.GUID, "create", "in progress", "", "POLLING")
+	c.Forced(row.GUID, "create", "in progress", "", "POLLING")
 	c.runs(at(id), op)
-	c.force(row.GUID, "create", "succeeded", "COMPLETE")
+	c.Force(row.GUID, "create", "succeeded", "COMPLETE")
 	c.made(id, op)
 	// The other end: the job fails as well, and the row's words are the reason.
 	id, op = c.starts("faults/create-stalls")
-	c.works("provision", id, "")
-	row = c.row(id)
-	c.forced(row.GUID, "create", "failed", text, "PROCESSING")
+	c.Works("provision", id, "")
+	row = c.Row(id)
+	c.Forced(row.GUID, "create", "failed", text, "PROCESSING")
 	c.runs(at(id), op)
-	c.forced(row.GUID, "create", "failed", text, "FAILED")
-	c.fails(at(id), op, "stuck in")
-	c.gone(id, "faults/create-stalls")
-	c.nothingLeft(id)
+	c.Forced(row.GUID, "create", "failed", text, "FAILED")
+	c.Fails(at(id), op, "stuck in")
+	c.Deleted(id, "faults/create-stalls")
+	c.NothingLeft(id)
 }
 
 // Without a job the row alone tells; its failure once nothing can come any more.
 func jobMissing(c tenant) {
 	for _, end := range []string{"succeeded", "failed"} {
 		id, op := c.starts("faults/create-stalls")
-		c.works("provision", id, "")
-		guid := c.row(id).GUID
-		c.control("PATCH", "/instances/"+guid, `{"job":"gone"}`)
+		c.Works("provision", id, "")
+		guid := c.Row(id).GUID
+		c.Control("PATCH", "/instances/"+guid, `{"job":"gone"}`)
 		c.runs(at(id), op)
-		c.forced(guid, "create", end, "because of the disk", "")
+		c.Forced(guid, "create", end, "because of the disk", "")
 		if end == "succeeded" {
 			c.made(id, op)
 			continue
 		}
-		c.fails(at(id), op, "because of the disk")
+		c.Fails(at(id), op, "because of the disk")
 	}
-}
-
-func pollsLong(c tenant) {
-	const plan = "faults/create-stalls"
-	id, op := c.starts(plan)
-	c.works("provision", id, "")
-	c.looked(15)
-	if a := c.poll(at(id), op).want(c.t, 200); a.state() != "in progress" || a.header.Get("Retry-After") == "" {
-		c.t.Errorf("%s: %s, Retry-After %q", a.request, a.body, a.header.Get("Retry-After"))
-	}
-	c.askedFor(1, "provision", id, "")
-	c.sentTimes(1, "POST "+instances)
-	c.gone(id, plan)
-	c.fails(at(id), op, "cancelled")
-	c.nothingLeft(id)
 }
 
 func vanishes(c tenant) {
 	const plan = "faults/create-stalls"
 	id, op := c.starts(plan)
-	c.works("provision", id, "")
-	c.operator("DELETE", instances+"/"+c.row(id).GUID, "").want(c.t, 202)
-	c.fails(at(id), op, "vanished")
-	c.askedFor(1, "provision", id, "")
+	c.Works("provision", id, "")
+	c.Operator("DELETE", instances+"/"+c.Row(id).GUID, "").Want(202)
+	c.Fails(at(id), op, "vanished")
+	c.AskedFor(1, "provision", id, "")
 	c.sentTimes(1, "POST "+instances) // it was accepted once and is not made again
-	c.gone(id, plan)
-	c.nothingLeft(id)
+	c.Deleted(id, plan)
+	c.NothingLeft(id)
 }

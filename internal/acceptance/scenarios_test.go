@@ -1,12 +1,13 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 // scenario is one way in which Cloud Foundry may behave, and what platforms see of it.
@@ -53,14 +54,6 @@ func scenarios() []scenario {
 	return slices.Concat(createScenarios(), createdScenarios(), updateScenarios(), deleteScenarios(), bindScenarios(), loginScenarios())
 }
 
-func korifi(s *settings) { s.sim.Korifi = true }
-
-// isKorifi tells which of the two a scenario runs against.
-func (c tenant) isKorifi() bool {
-	c.t.Helper()
-	return c.operator("GET", "/v3/service_instances?organization_guids=x", "").status == http.StatusBadRequest
-}
-
 // said is an error in Cloud Foundry's own words.
 func said(status, code int, title, detail string) fault {
 	return fault{When: "before", Action: "respond", Status: status, Headers: map[string]string{"Content-Type": "application/json; charset=utf-8"},
@@ -74,25 +67,19 @@ func unprocessable(detail string) fault { return said(422, 10008, "CF-Unprocessa
 func (c tenant) detailOf(f fault) string {
 	c.t.Helper()
 	var body struct{ Errors []struct{ Detail string } }
-	answer{body: f.Body}.decode(c.t, &body)
+	answer{T: c.t, Body: f.Body}.Decode(&body)
 	return body.Errors[0].Detail
 }
 
-// on says which calls a disturbance hits, and how often.
-func (f fault) on(method, route string, times int) fault {
-	f.Method, f.Route, f.Times = method, route, times
-	if f.When == "" {
-		f.When = "before"
-	}
-	return f
+// html is what stands in front of a Cloud Foundry that is down: a page on every route.
+func html(status int) fault {
+	return fault{Action: "respond", Status: status, Body: "<html><body>unavailable</body></html>", Headers: map[string]string{"Content-Type": "text/html"}}
 }
-
-func (f fault) after() fault { f.When = "after"; return f }
 
 func dropped() fault { return fault{When: "before", Action: "drop"} }
 
 // sent is how often Cloud Foundry was called so.
-func (c tenant) sent(call string) int { c.t.Helper(); return c.cf().Requests[call] }
+func (c tenant) sent(call string) int { c.t.Helper(); return c.State().Requests[call] }
 
 // sentTimes checks it.
 func (c tenant) sentTimes(n int, call string) {
@@ -108,7 +95,7 @@ func (c tenant) looked(n int) {
 	c.t.Helper()
 	count := func() int {
 		sum := 0
-		for call, times := range c.cf().Requests {
+		for call, times := range c.State().Requests {
 			if strings.HasPrefix(call, "GET ") && !strings.Contains(call, "service_plans") && !strings.Contains(call, "service_offerings") {
 				sum += times
 			}
@@ -116,7 +103,7 @@ func (c tenant) looked(n int) {
 		return sum
 	}
 	until := count() + n
-	c.eventually("Cloud Foundry is looked at", func() bool { return count() >= until })
+	c.Eventually("Cloud Foundry is looked at", func() bool { return count() >= until })
 }
 
 // runs checks that an operation is said to run, however often it is asked for while
@@ -125,102 +112,59 @@ func (c tenant) runs(path, operation string) {
 	c.t.Helper()
 	for range 3 {
 		c.looked(2)
-		a := c.poll(path, operation)
-		if a.status != http.StatusOK || a.state() != "in progress" {
-			c.t.Fatalf("%s: %d %s, want in progress", a.request, a.status, a.body)
+		a := c.Poll(path, operation)
+		if a.Status != http.StatusOK || a.State() != "in progress" {
+			c.t.Fatalf("%s: %d %s, want in progress", a.Request, a.Status, a.Body)
 		}
 	}
 }
 
-// forced puts an instance in a state with words of its own, and its latest job too
-// when one is named.
-func (c tenant) forced(guid, kind, state, description, job string) {
-	c.t.Helper()
-	forced := map[string]any{"last_operation": map[string]string{"type": kind, "state": state, "description": description}}
-	if job != "" {
-		forced["job"] = job
-	}
-	text, err := json.Marshal(forced)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.control("PATCH", "/instances/"+guid, string(text))
-}
-
-// instruct makes the backing broker answer otherwise than its plans have it.
-func (c tenant) instruct(format string, args ...any) {
-	c.t.Helper()
-	c.control("POST", "/broker", fmt.Sprintf(format, args...))
-}
-
 // halt keeps Cloud Foundry's workers from taking up jobs until release.
-func (c tenant) halt()    { c.t.Helper(); c.control("POST", "/workers", `{"held":true}`) }
-func (c tenant) release() { c.t.Helper(); c.control("POST", "/workers", `{"held":false}`) }
+func (c tenant) halt()    { c.t.Helper(); c.Control("POST", "/workers", `{"held":true}`) }
+func (c tenant) release() { c.t.Helper(); c.Control("POST", "/workers", `{"held":false}`) }
 
 // starts sends the create of a new id.
 func (c tenant) starts(plan string) (id, operation string) {
 	c.t.Helper()
-	id = c.id()
-	return id, c.put(id, plan, `{"a":1}`, async).want(c.t, http.StatusAccepted).operation()
+	id = c.NewID()
+	return id, c.Provision(id, plan, `{"a":1}`).Want(http.StatusAccepted).Operation()
 }
 
 // changes sends an update of an instance.
 func (c tenant) changes(id, plan string) (operation string) {
 	c.t.Helper()
-	return c.patch(id, plan, `"parameters":{"a":2}`, async).want(c.t, http.StatusAccepted).operation()
+	return c.Update(id, plan, `"parameters":{"a":2}`).Want(http.StatusAccepted).Operation()
 }
 
 // removes sends the delete of an instance.
 func (c tenant) removes(id, plan string) (operation string) {
 	c.t.Helper()
-	return c.delete(id, plan, async).want(c.t, http.StatusAccepted).operation()
+	return c.Deprovision(id, plan).Want(http.StatusAccepted).Operation()
 }
 
 // made checks a finished create: one row with the operation's mark, made once.
-func (c tenant) made(id, operation string) cfInstance {
+func (c tenant) made(id, operation string) osbtest.Instance {
 	c.t.Helper()
-	c.succeeds(at(id), operation)
-	row := c.row(id)
+	c.Succeeds(at(id), operation)
+	row := c.Row(id)
 	if row.Annotations["ferry-operation"] != operation || row.LastOperation.Type != "create" || row.LastOperation.State != "succeeded" {
 		c.t.Errorf("Cloud Foundry has %+v, want it made by %s", row, operation)
 	}
-	c.askedFor(1, "provision", id, "")
-	c.askedFor(0, "deprovision", id, "")
+	c.AskedFor(1, "provision", id, "")
+	c.AskedFor(0, "deprovision", id, "")
 	return row
-}
-
-// askedForKey is askedFor for a binding. Where keys cannot be marked their names carry
-// the operation behind the binding's id.
-func (c tenant) askedForKey(n int, operation, id, binding string) {
-	c.t.Helper()
-	got := 0
-	for _, call := range c.cf().BrokerCalls {
-		own := call.Binding == binding || strings.HasPrefix(call.Binding, binding+"~")
-		if call.Org == c.org && call.Operation == operation && call.Instance == id && own {
-			got += call.Count
-		}
-	}
-	if got != n {
-		c.t.Errorf("the backing broker was asked %d times to %s %s/%s, want %d", got, operation, id, binding, n)
-	}
 }
 
 // goneFor checks a finished delete.
 func (c tenant) goneFor(id, operation string) {
 	c.t.Helper()
-	c.succeeds(at(id), operation)
-	c.nothingLeft(id)
-	c.send("GET", at(id), "").says(c.t, http.StatusNotFound, "NotFound")
+	c.Succeeds(at(id), operation)
+	c.NothingLeft(id)
+	c.Send("GET", at(id), "").Says(http.StatusNotFound, "NotFound")
 }
 
-// stranger makes a key that is not ours, as somebody who works in Cloud Foundry would.
-func (c tenant) stranger(id, name string) {
-	c.t.Helper()
-	c.strangerSends(id, name)
-	c.keyComes(id, name, "create", "succeeded")
-}
-
+// strangerSends makes a key that is not ours, without waiting for it.
 func (c tenant) strangerSends(id, name string) {
 	c.t.Helper()
-	c.operator("POST", keys, fmt.Sprintf(`{"type":"key","name":%q,"relationships":{"service_instance":{"data":{"guid":%q}}}}`, name, c.row(id).GUID)).want(c.t, 202)
+	c.Operator("POST", keys, fmt.Sprintf(`{"type":"key","name":%q,"relationships":{"service_instance":{"data":{"guid":%q}}}}`, name, c.Row(id).GUID)).Want(202)
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 // recorded is one request of a real Kubernetes client. What a scripted broker
@@ -71,7 +73,7 @@ func TestTraffic(t *testing.T) {
 // replay sends a recording and judges what comes back.
 type replay struct {
 	tenant
-	as plan
+	as osbtest.Plan
 	// things are the resources that the recording names, by path.
 	things map[string]*thing
 	all    sync.WaitGroup
@@ -100,7 +102,7 @@ type thing struct {
 }
 
 func newReplay(c tenant, plan string) *replay {
-	return &replay{tenant: c, as: c.plan(plan), things: map[string]*thing{}}
+	return &replay{tenant: c, as: c.Plan(plan), things: map[string]*thing{}}
 }
 
 // pause is the longest gap between two requests; longer ones are cut.
@@ -132,7 +134,7 @@ func (r *replay) step(q recorded) {
 		if q.Method == http.MethodPut {
 			defer th.settled.Do(func() { close(th.made) })
 		}
-		a := r.send(q.Method, path, body, func(req *http.Request) {
+		a := r.Send(q.Method, path, body, func(req *http.Request) {
 			for name, value := range q.Headers {
 				req.Header.Set(name, value)
 			}
@@ -187,9 +189,9 @@ func (r *replay) settle(th *thing, q recorded) {
 	switch {
 	case th.binding != "":
 	case q.Method == http.MethodPut && deleted && deletion != "":
-		r.succeeds(at(th.instance), deletion)
+		r.Succeeds(at(th.instance), deletion)
 	case q.Method == http.MethodDelete && !deleted && create != "":
-		r.succeeds(at(th.instance), create)
+		r.Succeeds(at(th.instance), create)
 	}
 }
 
@@ -212,8 +214,8 @@ func (th *thing) begins(q recorded) int {
 
 // translate maps the ids of the recorded catalog and of recorded operations.
 func (r *replay) translate(q recorded, th *thing) (path, body string) {
-	text := strings.NewReplacer("11111111-2222-4333-8444-000000000001", r.as.service,
-		"11111111-2222-4333-8444-000000000100", r.as.plan, "11111111-2222-4333-8444-000000000101", r.plan("postgres/async").plan)
+	text := strings.NewReplacer("11111111-2222-4333-8444-000000000001", r.as.ServiceID,
+		"11111111-2222-4333-8444-000000000100", r.as.PlanID, "11111111-2222-4333-8444-000000000101", r.Plan("postgres/async").PlanID)
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	path = text.Replace(q.URI)
@@ -232,22 +234,22 @@ func (r *replay) check(th *thing, life int, q recorded, a answer) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
 	// A PUT that a DELETE overtook may be told to clean up (protocol.md 2.3).
-	if a.status >= 500 && (q.Method != http.MethodPut || !th.cut) {
-		r.t.Errorf("%s: %d %s", a.request, a.status, a.body)
+	if a.Status >= 500 && (q.Method != http.MethodPut || !th.cut) {
+		r.t.Errorf("%s: %d %s", a.Request, a.Status, a.Body)
 	}
-	if a.operation() != "" {
-		th.operations[q.Method] = a.operation()
+	if a.Operation() != "" {
+		th.operations[q.Method] = a.Operation()
 	}
 	switch q.Method {
 	case http.MethodPut:
 		r.checkPut(th, life, q, a)
 	case http.MethodDelete:
-		if a.status != 200 && a.status != 202 && a.status != 410 {
-			r.t.Errorf("%s: %d %s, want 200, 202 or 410", a.request, a.status, a.body)
+		if a.Status != 200 && a.Status != 202 && a.Status != 410 {
+			r.t.Errorf("%s: %d %s, want 200, 202 or 410", a.Request, a.Status, a.Body)
 		}
 	default:
-		if a.status != 200 {
-			r.t.Errorf("%s: %d %s, want 200", a.request, a.status, a.body)
+		if a.Status != 200 {
+			r.t.Errorf("%s: %d %s, want 200", a.Request, a.Status, a.Body)
 		}
 	}
 }
@@ -256,21 +258,21 @@ func (r *replay) checkPut(th *thing, life int, q recorded, a answer) {
 	if first, found := th.seen[life]; !found {
 		th.seen[life] = string(q.Body)
 	} else if first != string(q.Body) {
-		r.t.Fatalf("%s: the recording has a different body in one life, which this test does not expect", a.request)
+		r.t.Fatalf("%s: the recording has a different body in one life, which this test does not expect", a.Request)
 	}
-	if a.status >= 400 {
-		if !th.cut || a.status == http.StatusConflict {
-			r.t.Errorf("%s: %d %s to a request like the others", a.request, a.status, a.body)
+	if a.Status >= 400 {
+		if !th.cut || a.Status == http.StatusConflict {
+			r.t.Errorf("%s: %d %s to a request like the others", a.Request, a.Status, a.Body)
 		}
 		return
 	}
 	if th.binding == "" {
 		return
 	}
-	if first, found := th.credentials[life]; found && first != a.credentials() || a.credentials() == "" {
-		r.t.Errorf("%s: credentials %s, want %s", a.request, a.credentials(), first)
+	if first, found := th.credentials[life]; found && first != a.Credentials() || a.Credentials() == "" {
+		r.t.Errorf("%s: credentials %s, want %s", a.Request, a.Credentials(), first)
 	}
-	th.credentials[life] = a.credentials()
+	th.credentials[life] = a.Credentials()
 }
 
 // judge compares what the backing broker was asked with the lives of each resource,
@@ -278,15 +280,15 @@ func (r *replay) checkPut(th *thing, life int, q recorded, a answer) {
 func (r *replay) judge() {
 	for _, th := range r.things {
 		if th.instance != "" {
-			r.eventually("the last operation of "+th.path()+" ends", func() bool { return r.poll(th.path(), "").state() != "in progress" })
+			r.Eventually("the last operation of "+th.path()+" ends", func() bool { return r.Poll(th.path(), "").State() != "in progress" })
 		}
 	}
-	state := r.cf()
+	state := r.State()
 	left := map[string]int{}
 	for _, row := range state.Instances {
 		left[row.Name]++
 	}
-	asked := map[cfCall]int{}
+	asked := map[osbtest.BrokerCall]int{}
 	for _, call := range state.BrokerCalls {
 		n := call.Count
 		call.Count = 0
@@ -294,7 +296,7 @@ func (r *replay) judge() {
 	}
 	for _, th := range r.things {
 		if th.instance != "" {
-			th.judge(r.t, asked[cfCall{Org: r.org, Instance: th.instance, Binding: th.binding, Operation: th.word()}], left[th.instance])
+			th.judge(r.t, asked[osbtest.BrokerCall{Org: r.Org, Instance: th.instance, Binding: th.binding, Operation: th.word()}], left[th.instance])
 		}
 	}
 }
