@@ -14,7 +14,7 @@ import (
 // TestConformance plays the clauses of OSB 2.17 on a process, over plain HTTP (HTTP-18).
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	c := start(t, budget(3*time.Second), func(s *settings) {
+	c := start(t, budget(8*time.Second), func(s *settings) {
 		s.config.Clients[0].Catalog.Rotatable = []string{"postgres/small", "postgres/async-bindings"}
 		s.config.Limits.ConcurrentRequests = 4000
 	})

@@ -67,8 +67,9 @@ func underClock(t *testing.T, adjust func(*cfsim.Options), check func(hours)) {
 	})
 }
 
-// then is the virtual time for those who live outside of it.
-func (h hours) then() time.Time { return time.Unix(0, h.clock.Load()).UTC() }
+// then is the virtual time for those who live outside of it. Their clock is twenty years
+// ahead of ours, which is the year 2000: nothing may compare the two.
+func (h hours) then() time.Time { return time.Unix(0, h.clock.Load()).UTC().AddDate(20, 0, 0) }
 
 // now is the virtual time, and tells it to those outside.
 func (h hours) now() time.Time {
@@ -345,5 +346,34 @@ func TestHourOfPolling(t *testing.T) {
 		h.Succeeds(at(id), op)
 		h.AskedFor(1, "provision", id, "")
 		h.sentTimes(1, "POST "+instances)
+	})
+}
+
+// TestHourOfAStuckUpdate: a job that failed over a row in progress is believed once the row is
+// written no more (scenario 28). A delete waits then, since Cloud Foundry refuses it until
+// somebody repairs the row.
+func TestHourOfAStuckUpdate(t *testing.T) {
+	t.Parallel()
+	const plan = "faults/update-stalls"
+	underClock(t, nil, func(h hours) {
+		id := h.prepared(plan)
+		update := h.changes(id, plan)
+		h.pass(10 * time.Second)
+		guid := h.Row(id).GUID
+		h.Control("PATCH", "/instances/"+guid, `{"job":"FAILED"}`)
+		h.pass(30 * time.Second)
+		h.Poll(at(id), update).Has("state", `"in progress"`) // the row may still be written
+		h.Fails(at(id), update)
+		h.Poll(at(id), update).Lacks("instance_usable")
+		if len(h.journal.find(slog.LevelInfo, "operation ended", update, "failed")) == 0 {
+			t.Error("the log does not tell that it failed")
+		}
+		op := h.removes(id, plan)
+		h.Eventually("the DELETE was refused", func() bool { return h.sent("DELETE "+instance) > 1 })
+		h.runs(at(id), op)
+		h.AskedFor(0, "deprovision", id, "")
+		h.Forced(guid, "update", "failed", "repaired", "")
+		h.goneFor(id, op)
+		h.AskedFor(1, "deprovision", id, "")
 	})
 }

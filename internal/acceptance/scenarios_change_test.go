@@ -1,13 +1,12 @@
 package acceptance
 
 import (
-	"log/slog"
 	"net/http"
 
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// updateScenarios are 23 to 29.
+// updateScenarios are 23 to 29; 28, a job that failed over a row in progress, is TestHourOfAStuckUpdate.
 func updateScenarios() []scenario {
 	const noUpdates = "it takes no parameters and no plan in an update"
 	return []scenario{
@@ -16,7 +15,6 @@ func updateScenarios() []scenario {
 		{name: "25 the row is one of a failed create", classic: noUpdates, run: updateOfFailedRow},
 		{name: "26 plans and versions that cannot be changed", classic: noUpdates, run: updateRefused},
 		{name: "27 the answer to the PATCH is lost", classic: noUpdates, run: patchAnswerLost},
-		{name: "28 the job failed over a row in progress", classic: noUpdates, run: updateStuck},
 		{name: "29 the backing broker refuses the update", classic: noUpdates, run: updateRejected},
 	}
 }
@@ -102,26 +100,6 @@ func patchAnswerLost(c tenant) {
 			c.t.Errorf("disturbance %d: %d PATCHes, want %d", i, got, want)
 		}
 	}
-}
-
-// The job is believed over the row. A delete waits then, since Cloud Foundry refuses
-// it until somebody repairs the row.
-func updateStuck(c tenant) {
-	id, plan := c.Ready("faults/update-stalls", `{"a":1}`), "faults/update-stalls"
-	update := c.changes(id, plan)
-	c.Works("update", id, "")
-	guid := c.Row(id).GUID
-	c.Control("PATCH", "/instances/"+guid, `{"job":"FAILED"}`)
-	c.Fails(at(id), update)
-	c.Poll(at(id), update).Lacks("instance_usable")
-	c.Eventually("the log tells that it failed", func() bool { return len(c.journal.find(slog.LevelInfo, "operation ended", update, "failed")) > 0 })
-	op := c.removes(id, plan)
-	c.Eventually("the DELETE was refused", func() bool { return c.sent("DELETE "+instance) > 1 })
-	c.runs(at(id), op)
-	c.AskedFor(0, "deprovision", id, "")
-	c.Forced(guid, "update", "failed", "repaired", "")
-	c.goneFor(id, op)
-	c.AskedFor(1, "deprovision", id, "")
 }
 
 func updateRejected(c tenant) {
