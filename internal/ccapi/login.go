@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/ferry-broker/ferry/internal/singleflight"
 )
 
 // Claims are what the login's token says of whom it speaks for.
@@ -55,12 +57,12 @@ func claimsOf(token string) (c Claims) {
 // Refresh tokens are not used, so that none can be refused: when a token has run out, the client or the user logs in
 // anew.
 type session struct {
-	logIn func(context.Context) (grant, error)
-	now   func() time.Time
+	logIn  func(context.Context) (grant, error)
+	now    func() time.Time
+	logins singleflight.Group
 
 	mu      sync.Mutex
 	current grant
-	running *attempt
 	granted int64 // tokens so far
 	judged  int64 // the number of the newest token whose refusal was counted, or that needs no counting any more
 }
@@ -76,68 +78,52 @@ func (g grant) good(now time.Time) bool {
 	return g.token != "" && (g.until.IsZero() || now.Before(g.until))
 }
 
-// attempt is one login that is under way; grant and err are set before done closes.
-type attempt struct {
-	done  chan struct{}
-	grant grant
-	err   error
-}
-
 func newSession(logIn func(context.Context) (grant, error), now func() time.Time) *session {
 	return &session{logIn: logIn, now: now}
 }
 
 // get returns a valid access token that is newer than the one of this number.
 func (s *session) get(ctx context.Context, stale int64) (grant, error) {
-	for {
-		current, a, mine := s.join(stale)
-		if a == nil {
-			return current, nil
-		}
-		if mine {
-			s.run(ctx, a)
-		}
-		select {
-		case <-a.done:
-		case <-ctx.Done():
-			return grant{}, &Error{Call: "log in", Err: ctx.Err(), Unsent: true}
-		}
-		if a.err == nil {
-			return a.grant, nil
-		}
-		// Another caller's login that ended with that caller's own time says nothing.
-		if mine || !EndedByContext(a.err) || ctx.Err() != nil {
-			return grant{}, a.err
-		}
+	if g, ok := s.token(stale); ok {
+		return g, nil
 	}
+	mine := false
+	err := s.logins.Do(ctx, func(ctx context.Context) error {
+		mine = true
+		if _, ok := s.token(stale); ok {
+			return nil // a login that ended just before
+		}
+		g, err := s.logIn(ctx)
+		if err != nil {
+			return err
+		}
+		s.grant(g)
+		return nil
+	})
+	switch {
+	case err == nil:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.current, nil
+	case !mine && ctx.Err() != nil:
+		return grant{}, &Error{Call: "log in", Err: ctx.Err(), Unsent: true}
+	}
+	return grant{}, err
 }
 
-// join returns the token if it is good, else the running attempt, or a new one that the caller has to run.
-func (s *session) join(stale int64) (current grant, a *attempt, mine bool) {
+// token returns the token if it is good and newer than the one of this number.
+func (s *session) token(stale int64) (grant, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current.good(s.now()) && s.current.number > stale {
-		return s.current, nil, false
-	}
-	if s.running != nil {
-		return grant{}, s.running, false
-	}
-	s.running = &attempt{done: make(chan struct{})}
-	return grant{}, s.running, true
+	return s.current, s.current.good(s.now()) && s.current.number > stale
 }
 
-func (s *session) run(ctx context.Context, a *attempt) {
-	g, err := s.logIn(ctx)
+func (s *session) grant(g grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err == nil {
-		s.granted++
-		g.number = s.granted
-		s.current = g
-	}
-	a.grant, a.err = g, err
-	s.running = nil
-	close(a.done)
+	s.granted++
+	g.number = s.granted
+	s.current = g
 }
 
 // accepted notes that Cloud Foundry took the token of this number: the refusal of an older one says nothing any more.

@@ -40,7 +40,7 @@ var table = map[string]imports{
 	"bolt":              {own: []string{"broker", "lifecycle"}, never: []string{"net/http"}},
 	"loop":              {own: []string{"broker"}, never: web},
 	"cf":                {own: []string{"broker", "ccapi", "lifecycle"}},
-	"ccapi":             {},
+	"ccapi":             {own: []string{"singleflight"}},
 	"cfsim":             {},
 	"config":            {never: []string{"net/http"}},
 	"metrics":           {},
