@@ -21,7 +21,7 @@ func (busyReader) InstanceParameters(context.Context, string) (json.RawMessage, 
 // TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back is no outage.
 func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	r.Backend.Backend = busyReader{r.Cloud}
 	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
@@ -53,7 +53,7 @@ func (s *overtakenStore) Put(ctx context.Context, r broker.Record, revision int6
 // TestAClaimWhoseAnswerWasLostIsWon, also when somebody has written over it since (docs/protocol.md 2.3).
 func TestAClaimWhoseAnswerWasLostIsWon(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+	r := newRun(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
 		return &overtakenStore{Store: s}
 	}})
 	result, err := r.answer(r.put())

@@ -15,7 +15,7 @@ func TestClaimsOfUnknownFate(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		first bool
-		test  func(*rig)
+		test  func(*run)
 	}{
 		"a held bind whose claim is stored has no time left":  {false, heldClaimWithoutAnswer},
 		"a bind that then waits for its instance: 500":        {false, lostAndHeld},
@@ -28,13 +28,13 @@ func TestClaimsOfUnknownFate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test.test(newRig(t, brokertest.ScheduleOptions{ClaimFirst: test.first}))
+			test.test(newRun(t, brokertest.ScheduleOptions{ClaimFirst: test.first}))
 		})
 	}
 }
 
 // heldClaimWithoutAnswer: the platform has to clean up, so it must not be told that nothing has begun.
-func heldClaimWithoutAnswer(r *rig) {
+func heldClaimWithoutAnswer(r *run) {
 	created := r.accepted(r.put())
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.drive(created)
@@ -50,7 +50,7 @@ func heldClaimWithoutAnswer(r *rig) {
 }
 
 // lostAndHeld: the claim meets progress of no weight, and is decided anew while the instance is being updated.
-func lostAndHeld(r *rig) {
+func lostAndHeld(r *run) {
 	r.ready()
 	r.failed(r.accepted(r.bind()))
 	held := r.Reach(r.heldBind(), "Put")
@@ -62,14 +62,14 @@ func lostAndHeld(r *rig) {
 }
 
 // progress moves the record's revision, as the note of a late answer does.
-func (r *rig) progress(key broker.Key) {
+func (r *run) progress(key broker.Key) {
 	r.t.Helper()
 	rec := r.record(key)
 	rec.Lifecycle.Operation.Restarts++
 	r.store(rec)
 }
 
-func bindOverAnotherClaim(r *rig) {
+func bindOverAnotherClaim(r *run) {
 	r.ready()
 	late := r.Reach(r.bind(), "Put")
 	r.Choose(late, brokertest.Drop)
@@ -79,7 +79,7 @@ func bindOverAnotherClaim(r *rig) {
 }
 
 // lostRefusalOfAPut: what refused the claim was moved before the PUT looked.
-func lostRefusalOfAPut(r *rig) {
+func lostRefusalOfAPut(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.remove()))
 	late := r.put()
@@ -90,7 +90,7 @@ func lostRefusalOfAPut(r *rig) {
 	r.unchanged(before)
 }
 
-func lostRefusalOfABind(r *rig) {
+func lostRefusalOfABind(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	late := r.Reach(r.Go("bind", func(ctx context.Context) (any, error) {
@@ -104,7 +104,7 @@ func lostRefusalOfABind(r *rig) {
 }
 
 // lostRefusalOfADuplicate: what needs no claim is answered from the record.
-func lostRefusalOfADuplicate(r *rig) {
+func lostRefusalOfADuplicate(r *run) {
 	op := r.accepted(r.put())
 	again := r.put()
 	r.Choose(again, brokertest.Lose)
@@ -114,7 +114,7 @@ func lostRefusalOfADuplicate(r *rig) {
 	}
 }
 
-func lostAndNothingStored(r *rig) {
+func lostAndNothingStored(r *run) {
 	before := r.dump()
 	late := r.put()
 	r.Choose(late, brokertest.Drop)
@@ -124,7 +124,7 @@ func lostAndNothingStored(r *rig) {
 
 // unboundBeforeTheClaim: nothing was begun, and a 500 would make the platform send one more DELETE, which meets
 // whatever was made since.
-func unboundBeforeTheClaim(r *rig) {
+func unboundBeforeTheClaim(r *run) {
 	r.ready()
 	late := r.Reach(r.bind(), "Put")
 	r.refused(r.unbind(), broker.CodeGone)
@@ -139,18 +139,18 @@ func TestOrderOfReadsOfABind(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		first bool
-		given func(*rig)
+		given func(*run)
 		want  string
 	}{
-		"a new id": {false, func(*rig) {}, "get:binding get:instance put:binding"},
-		"claim first: the condition stands for the read": {true, func(*rig) {}, "get:instance put:binding"},
-		"claim first, refused: the instance once more": {true, func(r *rig) { r.refused(r.unbind(), broker.CodeGone) },
+		"a new id": {false, func(*run) {}, "get:binding get:instance put:binding"},
+		"claim first: the condition stands for the read": {true, func(*run) {}, "get:instance put:binding"},
+		"claim first, refused: the instance once more": {true, func(r *run) { r.refused(r.unbind(), broker.CodeGone) },
 			"get:instance put:binding get:instance put:binding"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := &tally{}
-			r := newRig(t, brokertest.ScheduleOptions{ClaimFirst: test.first, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+			r := newRun(t, brokertest.ScheduleOptions{ClaimFirst: test.first, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
 				return talliedStore{Store: s, tally: calls}
 			}})
 			r.ready()
@@ -167,7 +167,7 @@ func TestOrderOfReadsOfABind(t *testing.T) {
 func TestAClaimLostToProgressReadsTheInstanceAgain(t *testing.T) {
 	t.Parallel()
 	calls := &tally{}
-	r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+	r := newRun(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
 		return talliedStore{Store: s, tally: calls}
 	}})
 	r.ready()

@@ -16,7 +16,7 @@ import (
 // record exists; refused, the record returned is the first read (docs/protocol.md 2.1).
 func TestClaimFirst(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]func(*rig, *tally){
+	for name, test := range map[string]func(*run, *tally){
 		"a new instance costs one write and one start":              newInstance,
 		"a duplicate costs one refused write":                       refusedDuplicate,
 		"a different create costs one refused write":                refusedDifferent,
@@ -33,7 +33,7 @@ func TestClaimFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls := &tally{}
-			r := newRig(t, brokertest.ScheduleOptions{ClaimFirst: true, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+			r := newRun(t, brokertest.ScheduleOptions{ClaimFirst: true, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
 				return talliedStore{Store: s, tally: calls}
 			}})
 			test(r, calls)
@@ -78,14 +78,14 @@ func (s talliedStore) Put(ctx context.Context, r broker.Record, revision int64) 
 	return s.Store.Put(ctx, r, revision)
 }
 
-func (r *rig) asked(c *tally, want string) {
+func (r *run) asked(c *tally, want string) {
 	r.t.Helper()
 	if diff := cmp.Diff(want, c.take()); diff != "" {
 		r.t.Errorf("calls of the store (-want +got):\n%s", diff)
 	}
 }
 
-func newInstance(r *rig, c *tally) {
+func newInstance(r *run, c *tally) {
 	op := r.accepted(r.put())
 	r.asked(c, "put:instance")
 	if len(r.Started) != 1 || r.Started[0].Operation != op {
@@ -93,7 +93,7 @@ func newInstance(r *rig, c *tally) {
 	}
 }
 
-func refusedDuplicate(r *rig, c *tally) {
+func refusedDuplicate(r *run, c *tally) {
 	op := r.accepted(r.put())
 	before := r.dump()
 	c.take()
@@ -111,7 +111,7 @@ func refusedDuplicate(r *rig, c *tally) {
 	r.asked(c, "put:instance")
 }
 
-func refusedDifferent(r *rig, c *tally) {
+func refusedDifferent(r *run, c *tally) {
 	r.ready()
 	before := r.dump()
 	c.take()
@@ -121,14 +121,14 @@ func refusedDifferent(r *rig, c *tally) {
 	r.unchanged(before)
 }
 
-func newBinding(r *rig, c *tally) {
+func newBinding(r *run, c *tally) {
 	r.ready()
 	c.take()
 	r.accepted(r.bind())
 	r.asked(c, "get:instance put:binding")
 }
 
-func overTombstone(r *rig, c *tally) {
+func overTombstone(r *run, c *tally) {
 	r.ready()
 	r.drive(r.accepted(r.remove()))
 	c.take()
@@ -138,7 +138,7 @@ func overTombstone(r *rig, c *tally) {
 
 // refusedSawFirst: the PUT's first claim meets a tombstone. Before its second, its platform gives up and is told "gone"
 // once more, so it must not claim any more.
-func refusedSawFirst(r *rig, _ *tally) {
+func refusedSawFirst(r *run, _ *tally) {
 	r.ready()
 	r.drive(r.accepted(r.remove()))
 	late := r.put()
@@ -152,7 +152,7 @@ func refusedSawFirst(r *rig, _ *tally) {
 	r.unchanged(before)
 }
 
-func lostFirstClaim(r *rig, _ *tally) {
+func lostFirstClaim(r *run, _ *tally) {
 	a := r.put()
 	r.Choose(a, brokertest.Lose)
 	op := r.accepted(a)
@@ -162,7 +162,7 @@ func lostFirstClaim(r *rig, _ *tally) {
 }
 
 // leftTheCatalog: law 4 of refusals does not hold against what exists already.
-func leftTheCatalog(r *rig, _ *tally) {
+func leftTheCatalog(r *run, _ *tally) {
 	r.ready()
 	r.Catalog.Catalog = &brokertest.FakeCatalog{}
 	if result, err := r.answer(r.put()); err != nil || result.Outcome != broker.OutcomeExists {
@@ -174,7 +174,7 @@ func leftTheCatalog(r *rig, _ *tally) {
 	r.unchanged(before)
 }
 
-func cannotBegin(r *rig, c *tally) {
+func cannotBegin(r *run, c *tally) {
 	q := putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false })
 	sync := func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
 	before := r.dump()
@@ -187,7 +187,7 @@ func cannotBegin(r *rig, c *tally) {
 	}
 }
 
-func tooLargeToClaim(r *rig, c *tally) {
+func tooLargeToClaim(r *run, c *tally) {
 	r.ready()
 	c.limit = 3
 	if result, err := r.answer(r.put()); err != nil || result.Outcome != broker.OutcomeExists {
@@ -215,7 +215,7 @@ func (c away) Plan(context.Context, string, string, string) (broker.Plan, error)
 }
 
 // unknownCatalog: law 10. A duplicate is answered from the store.
-func unknownCatalog(r *rig, c *tally) {
+func unknownCatalog(r *run, c *tally) {
 	op := r.accepted(r.put())
 	c.take()
 	r.Catalog.Catalog = away{t: r.t}
@@ -232,7 +232,7 @@ func (c away) PlanOf(context.Context, string, string) (broker.Plan, error) {
 }
 
 // rotationReads: a successor takes its predecessor's parameters from Cloud Foundry, which a duplicate does not need.
-func rotationReads(r *rig, c *tally) {
+func rotationReads(r *run, c *tally) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	rotate := func() *brokertest.Actor {

@@ -15,11 +15,11 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-func (r *rig) fetchInstance() (broker.InstanceBody, error) {
+func (r *run) fetchInstance() (broker.InstanceBody, error) {
 	return r.Broker.FetchInstance(r.t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 }
 
-func (r *rig) fetchBinding() (broker.BindingBody, error) {
+func (r *run) fetchBinding() (broker.BindingBody, error) {
 	return r.Broker.FetchBinding(r.t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
 }
 
@@ -35,7 +35,7 @@ func TestFetchWithoutParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			log := r.logs()
 			r.ready()
 			r.bound()
@@ -76,7 +76,7 @@ func TestBindingsWithoutCredentials(t *testing.T) {
 	for name, credentials := range map[string]string{"absent": "", "null": "null", "an empty object": "{}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			r.ready()
 			want := broker.KeyDetails{
 				Credentials: json.RawMessage(credentials), SyslogDrainURL: "syslog://drain",
@@ -112,7 +112,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 	for name, says := range map[string]error{"in the backend's words": told{broker.ErrCredentials}, "without any": broker.ErrCredentials} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			r.ready()
 			asked := 0
 			r.Backend.Backend = detailed{Backend: r.Cloud, err: says, asked: &asked}
@@ -145,15 +145,15 @@ func (told) UserText() string { return "They are a list and not a JSON object." 
 func TestWhatVanishedIsNotFound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		cloud func(*rig) broker.Backend
+		cloud func(*run) broker.Backend
 		want  string
 	}{
-		"confirmed":                      {func(r *rig) broker.Backend { return r.Cloud }, "NotFound"},
-		"a look-up that is not answered": {func(r *rig) broker.Backend { return blindLook{r.Cloud} }, ""},
+		"confirmed":                      {func(r *run) broker.Backend { return r.Cloud }, "NotFound"},
+		"a look-up that is not answered": {func(r *run) broker.Backend { return blindLook{r.Cloud} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			r.ready()
 			r.Cloud.Vanish("i")
 			r.Backend.Backend = test.cloud(r)
@@ -178,7 +178,7 @@ func codeOrNone(err error) string {
 type blindLook struct{ broker.Backend }
 
 func (blindLook) FindInstance(context.Context, string) (broker.Look, error) {
-	return broker.Look{}, errors.New("not in sight")
+	return broker.Look{}, errors.New("no answer")
 }
 
 // TestAbsentElsewhereIsNotGone (docs/protocol.md 3.2): the client was pointed at another org since.
@@ -195,7 +195,7 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 			return sleep(ctx, d)
 		}
 	}
-	r := newRig(t, o)
+	r := newRun(t, o)
 	r.ready()
 	r.bound()
 	for _, key := range []broker.Key{instanceKey(), bindingKey()} {
@@ -224,8 +224,8 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 // end with the reason.
 func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
 	t.Parallel()
-	vanished := func(t *testing.T) *rig {
-		r := newRig(t, quick())
+	vanished := func(t *testing.T) *run {
+		r := newRun(t, quick())
 		r.ready()
 		r.bound()
 		r.Cloud.Vanish("i")
@@ -273,18 +273,18 @@ func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
 // to be left.
 func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 	t.Parallel()
-	for name, given := range map[string]func(*rig){
-		"of an instance that vanished": func(r *rig) {
+	for name, given := range map[string]func(*run){
+		"of an instance that vanished": func(r *run) {
 			r.drive(r.accepted(r.bind()))
 			r.Cloud.Vanish("i")
 			r.drive(r.accepted(r.remove()))
 		},
-		"whose unbind had failed": func(r *rig) {
+		"whose unbind had failed": func(r *run) {
 			r.drive(r.accepted(r.bind()))
 			r.failed(r.accepted(r.unbind()))
 			r.drive(r.accepted(r.remove()))
 		},
-		"claimed while it was being deleted": func(r *rig) {
+		"claimed while it was being deleted": func(r *run) {
 			late := r.Reach(r.bind(), "Put")
 			gone := r.accepted(r.remove())
 			r.step(gone)
@@ -292,7 +292,7 @@ func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 			r.drive(op)
 			r.drive(gone)
 		},
-		"claimed when it was gone": func(r *rig) {
+		"claimed when it was gone": func(r *run) {
 			late := r.Reach(r.bind(), "Put")
 			r.drive(r.accepted(r.remove()))
 			r.drive(r.accepted(late))
@@ -300,7 +300,7 @@ func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			given(r)
 			r.left(0)
@@ -315,8 +315,8 @@ func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 	}
 }
 
-// place is where the rig's cloud says that it is.
-func (r *rig) place() broker.Place {
+// place is where the cloud says that it is.
+func (r *run) place() broker.Place {
 	r.t.Helper()
 	place, err := r.Cloud.Place(r.t.Context())
 	if err != nil {

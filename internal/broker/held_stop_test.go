@@ -14,7 +14,7 @@ import (
 // halting is a workflow that can be stopped; it fails after it has noted what for.
 type halting struct {
 	broker.Workflow
-	r       *rig
+	r       *run
 	stopped []broker.Start
 }
 
@@ -31,22 +31,22 @@ func (h *halting) Stop(_ context.Context, s broker.Start) error {
 func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		request func(*rig) request
+		request func(*run) request
 		want    bool
 	}{
-		"a bind that ended":     {func(*rig) request { return bindWith(sync) }, true},
-		"an asynchronous bind":  {func(*rig) request { return bindWith(same) }, false},
-		"a duplicate of a bind": {func(r *rig) request { r.bound(); return bindWith(sync) }, false},
-		"an unbind that ended": {func(r *rig) request {
+		"a bind that ended":     {func(*run) request { return bindWith(sync) }, true},
+		"an asynchronous bind":  {func(*run) request { return bindWith(same) }, false},
+		"a duplicate of a bind": {func(r *run) request { r.bound(); return bindWith(sync) }, false},
+		"an unbind that ended": {func(r *run) request {
 			r.bound()
 			return deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })
 		}, true},
-		"an asynchronous unbind":       {func(r *rig) request { r.bound(); return deleteWith("b", same) }, false},
-		"an instance has no held call": {func(*rig) request { return deleteWith("", same) }, false},
+		"an asynchronous unbind":       {func(r *run) request { r.bound(); return deleteWith("b", same) }, false},
+		"an instance has no held call": {func(*run) request { return deleteWith("", same) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			r.ready()
 			q := test.request(r)
 			h := &halting{Workflow: r.Workflow.Workflow, r: r}
@@ -69,7 +69,7 @@ func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 // TestAHeldRequestOutOfTimeLeavesItsWorkflow: it is what the operation goes on with.
 func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	h := &halting{Workflow: r.Workflow.Workflow, r: r}
 	r.Workflow.Workflow = h
@@ -81,7 +81,7 @@ func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
 	}
 }
 
-func (r *rig) bound() {
+func (r *run) bound() {
 	r.t.Helper()
 	if _, err := bindWith(sync).send(r); err != nil {
 		r.t.Fatal(err)
@@ -93,15 +93,15 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 	t.Parallel()
 	held := func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
 	for name, test := range map[string]struct {
-		running   func(*rig) *brokertest.Actor
+		running   func(*run) *brokertest.Actor
 		duplicate request
 	}{
-		"of a bind":    {(*rig).heldBind, bindWith(sync)},
-		"of an unbind": {func(r *rig) *brokertest.Actor { r.bound(); return r.Go("unbind", deleteWith("b", held).on(r)) }, deleteWith("b", held)},
+		"of a bind":    {(*run).heldBind, bindWith(sync)},
+		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.Go("unbind", deleteWith("b", held).on(r)) }, deleteWith("b", held)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, quick())
+			r := newRun(t, quick())
 			r.ready()
 			h := &halting{Workflow: r.Workflow.Workflow, r: r}
 			first := r.Reach(test.running(r), "Sleep")
@@ -120,7 +120,7 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 // TestAHeldRequestThatFailedStopsItsWorkflow: there is nothing left to drive.
 func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	q := provisionOf(brokertest.PlanAppOnly)
 	result, err := r.Broker.Provision(t.Context(), q)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 // TestAHeldBindOverADeadStore is told at once, as every other request.
 func TestAHeldBindOverADeadStore(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	a := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(a, brokertest.Proceed)
@@ -151,6 +151,6 @@ func TestAHeldBindOverADeadStore(t *testing.T) {
 }
 
 // on is the request as an actor makes it.
-func (q request) on(r *rig) func(context.Context) (any, error) {
+func (q request) on(r *run) func(context.Context) (any, error) {
 	return func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
 }

@@ -22,7 +22,7 @@ func quick() brokertest.ScheduleOptions {
 }
 
 // settled lets a held request go on, and jobs end, until it has its answer.
-func (r *rig) settled(a *brokertest.Actor) (broker.Result, error) {
+func (r *run) settled(a *brokertest.Actor) (broker.Result, error) {
 	r.t.Helper()
 	for n := 0; !a.Done() && n < 300; n++ {
 		if a.At == "Sleep" {
@@ -35,7 +35,7 @@ func (r *rig) settled(a *brokertest.Actor) (broker.Result, error) {
 
 func TestAHeldBindAnswersWithCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	r.ready()
 	made, err := bindWith(sync).send(r)
 	if err != nil || made.Outcome != broker.OutcomeCreated || made.Operation != "" || made.Binding == nil {
@@ -71,7 +71,7 @@ func TestAHeldBindAnswersWithCredentials(t *testing.T) {
 
 func TestTheAppMayStandInEitherPlace(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	r.ready()
 	places := map[string]func(*broker.BindRequest){
 		"BIND-05 on top":       func(q *broker.BindRequest) { q.Body.AppGUID = "app" },
@@ -100,7 +100,7 @@ func TestTheAppMayStandInEitherPlace(t *testing.T) {
 
 func TestADuplicateOfAHeldBindWaitsAndGetsTheSame(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	first := r.Reach(r.heldBind(), "Sleep")
 	second := r.Reach(r.heldBind(), "Sleep")
@@ -119,7 +119,7 @@ func TestADuplicateOfAHeldBindWaitsAndGetsTheSame(t *testing.T) {
 
 func TestAHeldBindOutOfTime(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(held, brokertest.Drop)
@@ -134,7 +134,7 @@ func TestAHeldBindOutOfTime(t *testing.T) {
 // TestATimeSpentOnReadingIsNoOutage: the time may also end while the record is read.
 func TestATimeSpentOnReadingIsNoOutage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(held, brokertest.Proceed)
@@ -147,7 +147,7 @@ func TestATimeSpentOnReadingIsNoOutage(t *testing.T) {
 
 func TestAnUnbindCancelsAHeldBind(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	held := r.Reach(r.heldBind(), "Sleep")
 	gone := r.accepted(r.unbind())
@@ -169,7 +169,7 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			held := r.Reach(r.heldBind(), "Sleep")
 			r.failJob(test.end)
@@ -192,7 +192,7 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 // TestALeftoverThatCannotBeRemovedIsNoSuccess: the key failed, and so does its removal.
 func TestALeftoverThatCannotBeRemovedIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	held := r.Reach(r.heldBind(), "Sleep")
 	for range 3 {
@@ -210,13 +210,13 @@ func TestALeftoverThatCannotBeRemovedIsNoSuccess(t *testing.T) {
 
 func TestAHeldBindWaitsForItsInstance(t *testing.T) {
 	t.Parallel()
-	for name, busy := range map[string]func(*rig) string{
-		"Decided 5 while it is created": func(r *rig) string { return r.accepted(r.put()) },
-		"Decided 5 while it is updated": func(r *rig) string { r.ready(); return r.accepted(r.patch(brokertest.PlanLarge)) },
+	for name, busy := range map[string]func(*run) string{
+		"Decided 5 while it is created": func(r *run) string { return r.accepted(r.put()) },
+		"Decided 5 while it is updated": func(r *run) string { r.ready(); return r.accepted(r.patch(brokertest.PlanLarge)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			op := busy(r)
 			before := r.dump()
 			late, held := r.Reach(r.heldBind(), "Sleep"), r.Reach(r.heldBind(), "Sleep")
@@ -231,7 +231,7 @@ func TestAHeldBindWaitsForItsInstance(t *testing.T) {
 		})
 		t.Run(name+", asynchronously", func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			op := busy(r)
 			bound := r.accepted(r.bind())
 			r.step(bound)
@@ -247,7 +247,7 @@ func TestAHeldBindWaitsForItsInstance(t *testing.T) {
 // TestABindThatCannotBeFetchedIsHeld: F2, whatever the platform accepts.
 func TestABindThatCannotBeFetchedIsHeld(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	plain := func(q *broker.ProvisionRequest) {
 		q.Body.ServiceID, q.Body.PlanID = brokertest.ServicePlain, brokertest.PlanID(brokertest.PlanPlain)
 	}
@@ -266,7 +266,7 @@ func TestABindThatCannotBeFetchedIsHeld(t *testing.T) {
 
 func TestAHeldUnbind(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	held := deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })

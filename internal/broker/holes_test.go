@@ -16,13 +16,13 @@ import (
 // neither for a GET nor for a bind.
 func TestANewLifeHasNoGUID(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]func(*rig){
-		"after a delete":        func(r *rig) { r.ready(); r.drive(r.accepted(r.remove())) },
-		"after a failed create": func(r *rig) { r.failed(r.accepted(r.put())) },
+	for name, before := range map[string]func(*run){
+		"after a delete":        func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) },
+		"after a failed create": func(r *run) { r.failed(r.accepted(r.put())) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			before(r)
 			created := r.accepted(r.put())
 			if _, err := r.fetchInstance(); broker.CodeOf(err) != broker.CodeNotFound {
@@ -45,7 +45,7 @@ func TestANewLifeHasNoGUID(t *testing.T) {
 // to wait the call out if nobody noted the answer.
 func TestTheNoteOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	held := r.Reach(r.heldBind(), "CreateKey")
 	r.Choose(held, brokertest.Pause)
@@ -61,14 +61,14 @@ func TestTheNoteOutlivesItsRequest(t *testing.T) {
 func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 	t.Parallel()
 	refuse := true
-	r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 		return refusesOnce{b, &refuse}
 	}})
 	r.ready()
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	one := r.Reach(r.tick(op), "UpdateInstance")
 	two := r.Reach(r.tick(op), "UpdateInstance")
-	r.Choose(one, brokertest.Pause) // refused, which nobody has heard yet
+	r.Choose(one, brokertest.Pause) // refused, which nobody knows yet
 	r.Finish(two)
 	before := r.record(instanceKey()).Lifecycle
 	r.Finish(one)
@@ -101,17 +101,17 @@ func (b refusesOnce) UpdateInstance(ctx context.Context, guid string, c broker.I
 // request looked.
 func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 	t.Parallel()
-	for name, since := range map[string]func(*rig){
-		"it is being unbound": func(r *rig) { r.accepted(r.unbind()) },
-		"it is gone":          func(r *rig) { r.drive(r.accepted(r.unbind())) },
-		"it was bound again": func(r *rig) {
+	for name, since := range map[string]func(*run){
+		"it is being unbound": func(r *run) { r.accepted(r.unbind()) },
+		"it is gone":          func(r *run) { r.drive(r.accepted(r.unbind())) },
+		"it was bound again": func(r *run) {
 			r.drive(r.accepted(r.unbind()))
 			r.drive(r.accepted(r.bind()))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			held := r.Reach(r.heldBind(), "Sleep")
 			op := r.record(bindingKey()).Lifecycle.Operation.ID
@@ -128,7 +128,7 @@ func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 func TestASlowLookIsNoOutage(t *testing.T) {
 	t.Parallel()
 	cloud := &timed{}
-	r := newRig(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
+	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
 		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
 	}})
 	cloud.Backend = r.Cloud

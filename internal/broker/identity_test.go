@@ -15,7 +15,7 @@ import (
 // TestARenamedRowIsStillOurs: law 7 and docs/protocol.md section 1. Names are what others may change.
 func TestARenamedRowIsStillOurs(t *testing.T) {
 	t.Parallel()
-	rename := func(r *rig, name string) {
+	rename := func(r *run, name string) {
 		r.t.Helper()
 		for _, row := range r.Cloud.Left() {
 			if row.Name == name {
@@ -25,20 +25,20 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 		}
 		r.t.Fatalf("nothing is called %s: %s", name, r.Cloud.Describe())
 	}
-	bound := func(r *rig) {
+	bound := func(r *run) {
 		r.ready()
 		r.drive(r.accepted(r.bind()))
 	}
-	deleted := func(r *rig) {
+	deleted := func(r *run) {
 		op := r.accepted(r.remove())
 		r.drive(op)
 		r.wants(op, osb.Succeeded)
 		r.left(0)
 	}
-	for name, live := range map[string]func(*rig){
-		"an instance is deleted with its key": func(r *rig) { bound(r); rename(r, "i"); deleted(r) },
-		"a key goes with its instance":        func(r *rig) { bound(r); rename(r, "b"); deleted(r) },
-		"a key is unbound": func(r *rig) {
+	for name, live := range map[string]func(*run){
+		"an instance is deleted with its key": func(r *run) { bound(r); rename(r, "i"); deleted(r) },
+		"a key goes with its instance":        func(r *run) { bound(r); rename(r, "b"); deleted(r) },
+		"a key is unbound": func(r *run) {
 			bound(r)
 			rename(r, "b")
 			op := r.accepted(r.unbind())
@@ -46,7 +46,7 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 			r.wants(op, osb.Succeeded)
 			r.left(1)
 		},
-		"an instance under which another took the name": func(r *rig) {
+		"an instance under which another took the name": func(r *run) {
 			r.ready()
 			rename(r, "i")
 			stranger := r.Cloud.Plant("i", brokertest.OfferingDB)
@@ -55,7 +55,7 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 				r.t.Errorf("the stranger's instance went, ours stayed: %+v", left)
 			}
 		},
-		"a create is ready whose row was seen": func(r *rig) {
+		"a create is ready whose row was seen": func(r *run) {
 			op := r.accepted(r.put())
 			r.step(op) // POST
 			r.step(op) // sees it
@@ -64,7 +64,7 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 			r.wants(op, osb.Succeeded)
 			r.left(1)
 		},
-		"a create is ready whose job names the row": func(r *rig) {
+		"a create is ready whose job names the row": func(r *run) {
 			op := r.accepted(r.put())
 			r.step(op) // POST
 			rename(r, "i")
@@ -72,7 +72,7 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 			r.wants(op, osb.Succeeded)
 			r.left(1)
 		},
-		"an instance is updated": func(r *rig) {
+		"an instance is updated": func(r *run) {
 			r.ready()
 			rename(r, "i")
 			op := r.accepted(r.patch(brokertest.PlanLarge))
@@ -83,7 +83,7 @@ func TestARenamedRowIsStillOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			live(newRig(t, brokertest.ScheduleOptions{}))
+			live(newRun(t, brokertest.ScheduleOptions{}))
 		})
 	}
 }
@@ -96,21 +96,21 @@ type restorable struct{ broker.Store }
 func TestARestoredStoreRemovesNothing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		before, since func(*rig)
+		before, since func(*run)
 		// copied is the state of the record in the copy.
 		copied lifecycle.State
 	}{
-		"of before everything": {func(*rig) {}, func(r *rig) { r.ready() }, lifecycle.Absent},
-		"of a former life": {func(r *rig) { r.ready() }, func(r *rig) {
+		"of before everything": {func(*run) {}, func(r *run) { r.ready() }, lifecycle.Absent},
+		"of a former life": {func(r *run) { r.ready() }, func(r *run) {
 			r.drive(r.accepted(r.remove()))
 			r.ready()
 		}, lifecycle.Ready},
-		"of a delete": {func(r *rig) { r.ready(); r.drive(r.accepted(r.remove())) }, func(r *rig) { r.ready() }, lifecycle.Gone},
+		"of a delete": {func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) }, func(r *run) { r.ready() }, lifecycle.Gone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kept := &restorable{}
-			r := newRig(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+			r := newRun(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
 				kept.Store = s
 				return kept
 			}})
@@ -146,7 +146,7 @@ func TestARestoredStoreRemovesNothing(t *testing.T) {
 }
 
 // failsBecause fails unless the operation failed with a description that says why.
-func (r *rig) failsBecause(operation, why string) {
+func (r *run) failsBecause(operation, why string) {
 	r.t.Helper()
 	p, err := r.polled(operation)
 	if err != nil || p.State != osb.Failed || !strings.Contains(p.Description, why) {
@@ -185,14 +185,14 @@ func (p pointedAway) FindKeys(context.Context, string, string, ...string) (broke
 // once it is put right.
 func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(*rig) string{
-		"a delete":  func(r *rig) string { return r.accepted(r.remove()) },
-		"an unbind": func(r *rig) string { return r.accepted(r.unbind()) },
-		"an update": func(r *rig) string { return r.accepted(r.patch(brokertest.PlanLarge)) },
+	for name, begin := range map[string]func(*run) string{
+		"a delete":  func(r *run) string { return r.accepted(r.remove()) },
+		"an unbind": func(r *run) string { return r.accepted(r.unbind()) },
+		"an update": func(r *run) string { return r.accepted(r.patch(brokertest.PlanLarge)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			r.drive(r.accepted(r.bind()))
 			right := r.Backend.Backend
@@ -227,7 +227,7 @@ func (u unseen) CreateInstance(context.Context, broker.InstanceCall) (broker.Ans
 func TestATakenNameThatIsNotSeen(t *testing.T) {
 	t.Parallel()
 	posts := 0
-	r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 		return unseen{b, &posts}
 	}})
 	op := r.accepted(r.put())
@@ -251,7 +251,7 @@ func TestATakenNameThatIsNotSeen(t *testing.T) {
 // fails. The instance lives on with the new plan (docs/protocol.md 6).
 func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	update := r.accepted(r.patch(brokertest.PlanLarge))
 	r.step(update) // PATCH
@@ -273,7 +273,7 @@ func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 // for there.
 func TestElsewhereIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	var log strings.Builder

@@ -39,7 +39,7 @@ func (m *moody) CreateInstance(ctx context.Context, c broker.InstanceCall) (brok
 
 // pass lets every execution that was started make its steps, and the janitor its rounds, for a while. An execution that
 // has ended makes none.
-func (r *rig) pass(operation string, d time.Duration) {
+func (r *run) pass(operation string, d time.Duration) {
 	r.t.Helper()
 	next, ended := map[int]time.Time{}, map[int]bool{}
 	for until := r.Now().Add(d); r.Now().Before(until); r.Advance(time.Second) {
@@ -61,18 +61,18 @@ func (r *rig) pass(operation string, d time.Duration) {
 func TestTheJanitorLeavesTheLivingAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		before func(*rig, *moody)
+		before func(*run, *moody)
 		posts  int
 	}{
-		"Cloud Foundry takes its time":                      {func(*rig, *moody) {}, 1},
-		"Cloud Foundry is away":                             {func(r *rig, m *moody) { r.step(r.Started[0].Operation); m.away = true }, 1},
-		"Cloud Foundry asks to be left alone for an hour":   {func(_ *rig, m *moody) { m.busy = time.Hour }, 2},
-		"somebody in front of it does, and may have passed": {func(_ *rig, m *moody) { m.away = true }, 1},
+		"Cloud Foundry takes its time":                      {func(*run, *moody) {}, 1},
+		"Cloud Foundry is away":                             {func(r *run, m *moody) { r.step(r.Started[0].Operation); m.away = true }, 1},
+		"Cloud Foundry asks to be left alone for an hour":   {func(_ *run, m *moody) { m.busy = time.Hour }, 2},
+		"somebody in front of it does, and may have passed": {func(_ *run, m *moody) { m.away = true }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := &moody{}
-			r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+			r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 				m.Backend = b
 				return m
 			}})

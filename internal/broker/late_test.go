@@ -14,25 +14,25 @@ import (
 // only one that is held may have begun something.
 func TestASlowStore(t *testing.T) {
 	t.Parallel()
-	poll := func(r *rig) *brokertest.Actor {
+	poll := func(r *run) *brokertest.Actor {
 		return r.Go("poll", func(ctx context.Context) (any, error) {
 			return r.Broker.LastOperation(ctx, broker.PollRequest{Client: brokertest.Client, InstanceID: "i"})
 		})
 	}
-	patch := func(r *rig) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }
+	patch := func(r *run) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }
 	for name, test := range map[string]struct {
-		request func(*rig) *brokertest.Actor
+		request func(*run) *brokertest.Actor
 		calls   int // of the store, that are answered in time
 	}{
-		"PUT": {(*rig).put, 0}, "poll": {poll, 0},
-		"DELETE": {(*rig).remove, 0}, "DELETE before its claim": {(*rig).remove, 1},
+		"PUT": {(*run).put, 0}, "poll": {poll, 0},
+		"DELETE": {(*run).remove, 0}, "DELETE before its claim": {(*run).remove, 1},
 		"PATCH": {patch, 0}, "PATCH before its claim": {patch, 1},
-		"bind": {(*rig).bind, 0}, "bind that knows no instance yet": {(*rig).bind, 1}, "bind before its claim": {(*rig).bind, 2},
-		"held bind": {(*rig).heldBind, 0}, "held bind before its claim": {(*rig).heldBind, 2},
+		"bind": {(*run).bind, 0}, "bind that knows no instance yet": {(*run).bind, 1}, "bind before its claim": {(*run).bind, 2},
+		"held bind": {(*run).heldBind, 0}, "held bind before its claim": {(*run).heldBind, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			before := r.dump()
 			a := test.request(r)
@@ -67,7 +67,7 @@ func TestRetryAfterEndsWithTheOperation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{Deadline: test.deadline})
+			r := newRun(t, brokertest.ScheduleOptions{Deadline: test.deadline})
 			op := r.accepted(r.put())
 			r.Advance(test.elapsed)
 			again, err := putOf(same).send(r)

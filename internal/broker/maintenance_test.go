@@ -15,11 +15,11 @@ import (
 func TestMaintenanceOfACatalogThatMovedOn(t *testing.T) {
 	t.Parallel()
 	const newer = "2.0.0"
-	ready := func(r *rig) { r.ready() }
-	updateFailed := func(r *rig) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) }
+	ready := func(r *run) { r.ready() }
+	updateFailed := func(r *run) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) }
 	conflict := string(broker.CodeMaintenanceInfoConflict)
 	for name, test := range map[string]struct {
-		given               func(*rig)
+		given               func(*run)
 		version, parameters string
 		plan                string
 		want                string
@@ -33,11 +33,11 @@ func TestMaintenanceOfACatalogThatMovedOn(t *testing.T) {
 		"the catalog's version with other parameters":       {ready, newer, `{"size": 2}`, "", "accepted"},
 		"the catalog's version with another plan":           {ready, newer, "", brokertest.PlanLarge, "accepted"},
 		"neither of them":                                   {ready, "3", "", "", conflict},
-		"its own version while it is made":                  {func(r *rig) { r.accepted(r.put()) }, brokertest.Version, "", "", string(broker.CodeConcurrency)},
+		"its own version while it is made":                  {func(r *run) { r.accepted(r.put()) }, brokertest.Version, "", "", string(broker.CodeConcurrency)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			test.given(r)
 			plans := brokertest.FakePlans()
 			for n := range plans {

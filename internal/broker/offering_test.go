@@ -33,11 +33,11 @@ func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guid
 }
 
 // TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that which space has to
-// be in sight before nothing counts as gone.
+// be seen before nothing counts as gone.
 func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
 	looks, silent := 0, []string{}
-	r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 		return offeringWatch{b, &looks, &silent}
 	}})
 	r.ready()
@@ -82,7 +82,7 @@ func TestAnAPIMayMove(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
 		var to broker.Place
-		r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 			return movedBackend{b, &to, known}
 		}})
 		r.ready()

@@ -254,7 +254,7 @@ func TestResumeReadsPageAfterPage(t *testing.T) {
 // operation over while the call has its time.
 func TestTheLeaseCoversTheCall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	looker := r.Reach(r.tick(r.accepted(r.remove())), "FindInstances")
 	r.Advance(50 * time.Second)

@@ -35,8 +35,8 @@ func (c *restless) Plan(ctx context.Context, client, serviceID, planID string) (
 // each plan is looked up once.
 func TestOneRequestSeesOneCatalog(t *testing.T) {
 	t.Parallel()
-	bound := func(r *rig) { r.ready(); r.drive(r.accepted(r.bind())) }
-	successor := func(r *rig) *brokertest.Actor {
+	bound := func(r *run) { r.ready(); r.drive(r.accepted(r.bind())) }
+	successor := func(r *run) *brokertest.Actor {
 		return r.Go("rotation", func(ctx context.Context) (any, error) {
 			q := bindOf(brokertest.PlanSmall)
 			q.BindingID, q.Body.PredecessorBindingID = "next", "b"
@@ -46,20 +46,20 @@ func TestOneRequestSeesOneCatalog(t *testing.T) {
 	next := bindingKey()
 	next.BindingID = "next"
 	for name, test := range map[string]struct {
-		given   func(*rig)
-		request func(*rig) *brokertest.Actor
+		given   func(*run)
+		request func(*run) *brokertest.Actor
 		key     broker.Key
 	}{
-		"PUT":      {func(*rig) {}, (*rig).put, instanceKey()},
-		"PATCH":    {func(r *rig) { r.ready() }, func(r *rig) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }, instanceKey()},
-		"DELETE":   {func(r *rig) { r.ready() }, (*rig).remove, instanceKey()},
-		"bind":     {func(r *rig) { r.ready() }, (*rig).bind, bindingKey()},
+		"PUT":      {func(*run) {}, (*run).put, instanceKey()},
+		"PATCH":    {func(r *run) { r.ready() }, func(r *run) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }, instanceKey()},
+		"DELETE":   {func(r *run) { r.ready() }, (*run).remove, instanceKey()},
+		"bind":     {func(r *run) { r.ready() }, (*run).bind, bindingKey()},
 		"rotation": {bound, successor, next},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			catalog := &restless{FakeCatalog: brokertest.NewFakeCatalog()}
-			r := newRig(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { o.Catalog = catalog }})
+			r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { o.Catalog = catalog }})
 			test.given(r)
 			catalog.asked = map[string]int{}
 			r.accepted(test.request(r))

@@ -22,12 +22,12 @@ type dump struct {
 	Starts  int
 }
 
-func (r *rig) dump() dump {
+func (r *run) dump() dump {
 	return dump{Records: r.Store.All(), Cloud: r.Cloud.Left(), Starts: len(r.Started)}
 }
 
 // unchanged fails if anything is other than before.
-func (r *rig) unchanged(before dump) {
+func (r *run) unchanged(before dump) {
 	r.t.Helper()
 	if diff := cmp.Diff(before, r.dump()); diff != "" {
 		r.t.Errorf("the request left a trace (-before +after):\n%s", diff)
@@ -37,7 +37,7 @@ func (r *rig) unchanged(before dump) {
 // request is any verb with its body.
 type request func(context.Context, *broker.Broker) (broker.Result, error)
 
-func (q request) send(r *rig) (broker.Result, error) { return q(r.t.Context(), r.Broker) }
+func (q request) send(r *run) (broker.Result, error) { return q(r.t.Context(), r.Broker) }
 
 func putOf(change func(*broker.ProvisionRequest)) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
@@ -81,22 +81,22 @@ func toLarge(q *broker.UpdateRequest) { q.Body.PlanID = brokertest.PlanID(broker
 func large(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
 
 // states brings the instance into each state of the lifecycle table.
-func states() map[string]func(*rig) {
-	return map[string]func(*rig){
-		"absent":        func(*rig) {},
-		"creating":      func(r *rig) { r.accepted(r.put()) },
-		"ready":         func(r *rig) { r.ready() },
-		"updating":      func(r *rig) { r.ready(); r.accepted(r.patch(brokertest.PlanLarge)) },
-		"deleting":      func(r *rig) { r.ready(); r.accepted(r.remove()) },
-		"create failed": func(r *rig) { r.failed(r.accepted(r.put())) },
-		"update failed": func(r *rig) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) },
-		"delete failed": func(r *rig) { r.ready(); r.failed(r.accepted(r.remove())) },
-		"gone":          func(r *rig) { r.ready(); r.drive(r.accepted(r.remove())) },
+func states() map[string]func(*run) {
+	return map[string]func(*run){
+		"absent":        func(*run) {},
+		"creating":      func(r *run) { r.accepted(r.put()) },
+		"ready":         func(r *run) { r.ready() },
+		"updating":      func(r *run) { r.ready(); r.accepted(r.patch(brokertest.PlanLarge)) },
+		"deleting":      func(r *run) { r.ready(); r.accepted(r.remove()) },
+		"create failed": func(r *run) { r.failed(r.accepted(r.put())) },
+		"update failed": func(r *run) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) },
+		"delete failed": func(r *run) { r.ready(); r.failed(r.accepted(r.remove())) },
+		"gone":          func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) },
 	}
 }
 
 // failed lets the job of an operation fail on the backing broker's word.
-func (r *rig) failed(operation string) {
+func (r *run) failed(operation string) {
 	r.t.Helper()
 	r.step(operation)
 	r.failJob(brokertest.Rejected("no such luck"))
@@ -122,7 +122,7 @@ func TestLifecycleTable(t *testing.T) {
 		for n, column := range []string{"PUT same", "PUT different", "PATCH", "DELETE"} {
 			t.Run(state+"/"+column, func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, brokertest.ScheduleOptions{})
+				r := newRun(t, brokertest.ScheduleOptions{})
 				states()[state](r)
 				before := r.dump()
 				got := r.outcome(columns[n])
@@ -138,7 +138,7 @@ func TestLifecycleTable(t *testing.T) {
 }
 
 // outcome is the word for an answer: the outcome, or the code of the refusal.
-func (r *rig) outcome(q request) string {
+func (r *run) outcome(q request) string {
 	r.t.Helper()
 	result, err := q.send(r)
 	if err != nil {
@@ -155,18 +155,18 @@ func (r *rig) outcome(q request) string {
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		given   func(*rig)
+		given   func(*run)
 		request request
 	}{
-		"PROV-19 of a create": {func(*rig) {}, putOf(same)},
-		"UPD-21 of an update": {func(r *rig) { r.ready() }, patchOf(toLarge)},
-		"DEP-08 of a delete":  {func(r *rig) { r.ready() }, deleteWith("", same)},
-		"BIND-15 of a bind":   {func(r *rig) { r.ready() }, bindWith(same)},
-		"UNB-06 of an unbind": {func(r *rig) { r.ready(); r.drive(r.accepted(r.bind())) }, deleteWith("b", same)},
+		"PROV-19 of a create": {func(*run) {}, putOf(same)},
+		"UPD-21 of an update": {func(r *run) { r.ready() }, patchOf(toLarge)},
+		"DEP-08 of a delete":  {func(r *run) { r.ready() }, deleteWith("", same)},
+		"BIND-15 of a bind":   {func(r *run) { r.ready() }, bindWith(same)},
+		"UNB-06 of an unbind": {func(r *run) { r.ready(); r.drive(r.accepted(r.bind())) }, deleteWith("b", same)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			test.given(r)
 			first, err := test.request.send(r)
 			if err != nil || first.Outcome != broker.OutcomeAccepted {
@@ -227,7 +227,7 @@ func TestSameProvision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			created, err := putOf(test.first).send(r)
 			if err != nil {
 				t.Fatal(err)
@@ -245,10 +245,10 @@ func TestSameProvision(t *testing.T) {
 // TestRefusals: law 4. Each refusal has its code and leaves no trace.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	absent, ready := func(*rig) {}, func(r *rig) { r.ready() }
-	bound := func(r *rig) { r.ready(); r.drive(r.accepted(r.bind())) }
+	absent, ready := func(*run) {}, func(r *run) { r.ready() }
+	bound := func(r *run) { r.ready(); r.drive(r.accepted(r.bind())) }
 	for name, test := range map[string]struct {
-		given   func(*rig)
+		given   func(*run)
 		request request
 		want    broker.Code
 	}{
@@ -259,7 +259,7 @@ func TestRefusals(t *testing.T) {
 		"PROV-24 another version":          {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
 		"PROV-13 parameters not an object": {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`[1]`) }), broker.CodeBadRequest},
 		"Decided 12 a key that is twice":   {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`{"a":1,"a":1}`) }), broker.CodeBadRequest},
-		"A4 a duplicate without the flag":  {func(r *rig) { r.accepted(r.put()) }, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"A4 a duplicate without the flag":  {func(r *run) { r.accepted(r.put()) }, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
 		"A8 an update of nothing":          {absent, patchOf(toLarge), broker.CodeNotFound},
 		"UPD-36 another service_id":        {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.ServiceID = brokertest.ServicePlain }), broker.CodeBadRequest},
 		"UPD-04 an unknown plan":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
@@ -273,13 +273,13 @@ func TestRefusals(t *testing.T) {
 		"BIND-43 a bind of no known plan":  {ready, bindWith(func(q *broker.BindRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
 		"BIND-18 a bind for another app":   {bound, bindWith(func(q *broker.BindRequest) { q.Body.AppGUID = "x" }), broker.CodeConflict},
 		"BIND-18 other parameters":         {bound, bindWith(func(q *broker.BindRequest) { q.Body.Parameters = json.RawMessage(`{"a":1}`) }), broker.CodeConflict},
-		"Decided 5 a bind while deleting":  {func(r *rig) { r.ready(); r.accepted(r.remove()) }, bindWith(same), broker.CodeConcurrency},
-		"a bind after a failed create":     {func(r *rig) { r.failed(r.accepted(r.put())) }, bindWith(same), broker.CodeNotFound},
+		"Decided 5 a bind while deleting":  {func(r *run) { r.ready(); r.accepted(r.remove()) }, bindWith(same), broker.CodeConcurrency},
+		"a bind after a failed create":     {func(r *run) { r.failed(r.accepted(r.put())) }, bindWith(same), broker.CodeNotFound},
 		"UNB-03 an unbind without its ids": {bound, deleteWith("b", func(q *broker.DeleteRequest) { q.ServiceID = "" }), broker.CodeBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			test.given(r)
 			before := r.dump()
 			if got := r.outcome(test.request); got != string(test.want) {
@@ -293,7 +293,7 @@ func TestRefusals(t *testing.T) {
 // TestGoneMovesOnlyCounters: B4, UNB-12. A 410 needs neither ids nor flag for a binding, and is itself a write.
 func TestGoneMovesOnlyCounters(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	bare := func(q *broker.DeleteRequest) { q.ServiceID, q.PlanID, q.AcceptsIncomplete = "", "", false }
 	for n := int64(1); n < 3; n++ {
 		if got := r.outcome(deleteWith("b", bare)); got != string(broker.CodeGone) {

@@ -49,11 +49,11 @@ func (h *hidden) UpdateInstance(ctx context.Context, guid string, c broker.Insta
 // the refusal stands.
 func TestAPlanThatWasRefused(t *testing.T) {
 	t.Parallel()
-	create := func(r *rig) string { return r.accepted(r.put()) }
-	update := func(r *rig) string { return r.accepted(r.patch(brokertest.PlanLarge)) }
+	create := func(r *run) string { return r.accepted(r.put()) }
+	update := func(r *run) string { return r.accepted(r.patch(brokertest.PlanLarge)) }
 	for name, test := range map[string]struct {
-		request  func(*rig) string
-		given    func(*rig)
+		request  func(*run) string
+		given    func(*run)
 		refuse   int // calls, counted from the request on
 		refreshs error
 		gone     bool // the marketplace, read again, does not show the plan
@@ -64,13 +64,13 @@ func TestAPlanThatWasRefused(t *testing.T) {
 		"a create, refused twice":                  {create, nil, 2, nil, false, osb.Failed, 2},
 		"a create of a plan that is not shown":     {create, nil, 1, nil, true, osb.Failed, 1},
 		"a create while the marketplace is silent": {create, nil, 5, errors.New("503"), false, osb.Succeeded, 6},
-		"an update, refused once":                  {update, func(r *rig) { r.ready() }, 1, nil, false, osb.Succeeded, 2},
-		"an update, refused twice":                 {update, func(r *rig) { r.ready() }, 2, nil, false, osb.Failed, 2},
+		"an update, refused once":                  {update, func(r *run) { r.ready() }, 1, nil, false, osb.Succeeded, 2},
+		"an update, refused twice":                 {update, func(r *run) { r.ready() }, 2, nil, false, osb.Failed, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cloud := &hidden{}
-			r := newRig(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+			r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
 				cloud.Backend = b
 				return cloud
 			}})

@@ -14,9 +14,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// rig is a scheduler with the requests that tests make of one instance and one binding. Nothing of it runs but what the
+// run is a scheduler with the requests that tests make of one instance and one binding. Nothing of it runs but what the
 // test chooses.
-type rig struct {
+type run struct {
 	*brokertest.Scheduler
 	t testing.TB
 	// next is what the Broker has in the place of lifecycle.Next; nil: that itself.
@@ -26,10 +26,10 @@ type rig struct {
 // next decides as lifecycle.Next does.
 type next func(lifecycle.Record, lifecycle.Event) (lifecycle.Decision, error)
 
-// newRig returns a rig in which the switches are turned.
-func newRig(t testing.TB, o brokertest.ScheduleOptions, switches ...off) *rig {
+// newRun returns a run in which the switches are turned.
+func newRun(t testing.TB, o brokertest.ScheduleOptions, switches ...off) *run {
 	t.Helper()
-	r := &rig{t: t}
+	r := &run{t: t}
 	for _, turn := range switches {
 		turn(r, &o)
 	}
@@ -93,32 +93,32 @@ func deleteOf(binding string) broker.DeleteRequest {
 }
 
 // put, patch, remove, bind and unbind begin an asynchronous request, which then waits before its first call.
-func (r *rig) put() *brokertest.Actor {
+func (r *run) put() *brokertest.Actor {
 	return r.Go("PUT", func(ctx context.Context) (any, error) {
 		return r.Broker.Provision(ctx, provisionOf(brokertest.PlanSmall))
 	})
 }
 
-func (r *rig) patch(plan string) *brokertest.Actor {
+func (r *run) patch(plan string) *brokertest.Actor {
 	return r.Go("PATCH", func(ctx context.Context) (any, error) { return r.Broker.Update(ctx, updateTo(plan)) })
 }
 
-func (r *rig) remove() *brokertest.Actor {
+func (r *run) remove() *brokertest.Actor {
 	return r.Go("DELETE", func(ctx context.Context) (any, error) { return r.Broker.Deprovision(ctx, deleteOf("")) })
 }
 
-func (r *rig) bind() *brokertest.Actor {
+func (r *run) bind() *brokertest.Actor {
 	return r.Go("bind", func(ctx context.Context) (any, error) {
 		return r.Broker.Bind(ctx, bindOf(brokertest.PlanSmall))
 	})
 }
 
-func (r *rig) unbind() *brokertest.Actor {
+func (r *run) unbind() *brokertest.Actor {
 	return r.Go("unbind", func(ctx context.Context) (any, error) { return r.Broker.Unbind(ctx, deleteOf("b")) })
 }
 
 // heldBind begins a bind that its platform wants finished in the answer.
-func (r *rig) heldBind() *brokertest.Actor {
+func (r *run) heldBind() *brokertest.Actor {
 	return r.Go("held bind", func(ctx context.Context) (any, error) {
 		q := bindOf(brokertest.PlanSmall)
 		q.AcceptsIncomplete = false
@@ -127,14 +127,14 @@ func (r *rig) heldBind() *brokertest.Actor {
 }
 
 // tick begins one step of the operation.
-func (r *rig) tick(operation string) *brokertest.Actor {
+func (r *run) tick(operation string) *brokertest.Actor {
 	return r.Go("tick of "+operation[:strings.Index(operation, "-")+4], func(ctx context.Context) (any, error) {
 		return r.Broker.Advance(ctx, keyOf(operation), operation)
 	})
 }
 
 // step does one whole step.
-func (r *rig) step(operation string) broker.Step {
+func (r *run) step(operation string) broker.Step {
 	r.t.Helper()
 	a := r.Finish(r.tick(operation))
 	if a.Err != nil {
@@ -144,7 +144,7 @@ func (r *rig) step(operation string) broker.Step {
 }
 
 // answer lets a request end and returns what it was told.
-func (r *rig) answer(a *brokertest.Actor) (broker.Result, error) {
+func (r *run) answer(a *brokertest.Actor) (broker.Result, error) {
 	r.t.Helper()
 	r.Finish(a)
 	if a.Killed {
@@ -155,7 +155,7 @@ func (r *rig) answer(a *brokertest.Actor) (broker.Result, error) {
 }
 
 // accepted lets a request end that must begin a new operation, and returns that.
-func (r *rig) accepted(a *brokertest.Actor) string {
+func (r *run) accepted(a *brokertest.Actor) string {
 	r.t.Helper()
 	result, err := r.answer(a)
 	if err != nil || result.Outcome != broker.OutcomeAccepted || result.Operation == "" {
@@ -165,7 +165,7 @@ func (r *rig) accepted(a *brokertest.Actor) string {
 }
 
 // refused lets a request end that must be refused with the code.
-func (r *rig) refused(a *brokertest.Actor, code broker.Code) {
+func (r *run) refused(a *brokertest.Actor, code broker.Code) {
 	r.t.Helper()
 	result, err := r.answer(a)
 	if err == nil || broker.CodeOf(err) != code {
@@ -174,7 +174,7 @@ func (r *rig) refused(a *brokertest.Actor, code broker.Code) {
 }
 
 // drive steps the operation, and every other one that runs, until it has ended.
-func (r *rig) drive(operation string) {
+func (r *run) drive(operation string) {
 	r.t.Helper()
 	for range 60 {
 		if r.step(operation).Done {
@@ -192,7 +192,7 @@ func (r *rig) drive(operation string) {
 }
 
 // ready makes an instance and returns the operation that did.
-func (r *rig) ready() string {
+func (r *run) ready() string {
 	r.t.Helper()
 	op := r.accepted(r.put())
 	r.drive(op)
@@ -201,7 +201,7 @@ func (r *rig) ready() string {
 }
 
 // lost does a step whose call is delayed: it reaches Cloud Foundry later, or never.
-func (r *rig) lost(operation, call string) {
+func (r *run) lost(operation, call string) {
 	r.t.Helper()
 	a := r.Reach(r.tick(operation), call)
 	if a.Done() {
@@ -212,7 +212,7 @@ func (r *rig) lost(operation, call string) {
 }
 
 // polled is what a platform is told of the operation.
-func (r *rig) polled(operation string) (broker.Poll, error) {
+func (r *run) polled(operation string) (broker.Poll, error) {
 	key := keyOf(operation)
 	return r.Broker.LastOperation(r.t.Context(), broker.PollRequest{
 		Client: key.Client, InstanceID: key.InstanceID, BindingID: key.BindingID, Operation: operation,
@@ -220,7 +220,7 @@ func (r *rig) polled(operation string) (broker.Poll, error) {
 }
 
 // wants fails unless the operation is in this state.
-func (r *rig) wants(operation string, want osb.OperationState) {
+func (r *run) wants(operation string, want osb.OperationState) {
 	r.t.Helper()
 	p, err := r.polled(operation)
 	if err != nil || p.State != want {
@@ -229,7 +229,7 @@ func (r *rig) wants(operation string, want osb.OperationState) {
 }
 
 // left fails unless the cloud holds as many rows.
-func (r *rig) left(want int) []brokertest.Left {
+func (r *run) left(want int) []brokertest.Left {
 	r.t.Helper()
 	left := r.Cloud.Left()
 	if len(left) != want {
@@ -239,7 +239,7 @@ func (r *rig) left(want int) []brokertest.Left {
 }
 
 // record returns what is stored, or an empty record.
-func (r *rig) record(key broker.Key) broker.Record {
+func (r *run) record(key broker.Key) broker.Record {
 	r.t.Helper()
 	rec, err := r.Store.Get(r.t.Context(), key)
 	if err != nil && !errors.Is(err, broker.ErrNotFound) {
@@ -249,7 +249,7 @@ func (r *rig) record(key broker.Key) broker.Record {
 }
 
 // store puts a record there over whatever there is.
-func (r *rig) store(rec broker.Record) {
+func (r *run) store(rec broker.Record) {
 	r.t.Helper()
 	if _, err := r.Store.Put(r.t.Context(), rec, r.record(rec.Key).Revision); err != nil {
 		r.t.Fatal(err)
@@ -257,12 +257,12 @@ func (r *rig) store(rec broker.Record) {
 }
 
 // called reports whether any actor made this call.
-func (r *rig) called(call string) bool {
+func (r *run) called(call string) bool {
 	return strings.Contains(strings.Join(r.Trace, "\n"), ": "+call+": ")
 }
 
 // unfinished are the operations that run.
-func (r *rig) unfinished() []broker.Unfinished {
+func (r *run) unfinished() []broker.Unfinished {
 	r.t.Helper()
 	running, err := r.Store.Unfinished(r.t.Context(), r.Now().Add(1<<62), "", 100)
 	if err != nil {

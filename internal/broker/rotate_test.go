@@ -27,7 +27,7 @@ func successor(id, from, parameters string) request {
 }
 
 // binds makes the binding, which must become ready.
-func (r *rig) binds(id string, q request) {
+func (r *run) binds(id string, q request) {
 	r.t.Helper()
 	op, key := r.accepted(r.Go("bind "+id, q.on(r))), bindingKey()
 	key.BindingID = id
@@ -42,7 +42,7 @@ func (r *rig) binds(id string, q request) {
 }
 
 // keyHas fails unless the newest key of this name was made with the parameters.
-func (r *rig) keyHas(name, want string) {
+func (r *run) keyHas(name, want string) {
 	r.t.Helper()
 	got := "no key"
 	for _, row := range r.Cloud.Left() {
@@ -59,7 +59,7 @@ func (r *rig) keyHas(name, want string) {
 // claimed.
 func TestARotationKeepsTheParameters(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]func(*rig){
+	for name, test := range map[string]func(*run){
 		"of a binding that was itself rotated":         rotatedAgain,
 		"none, where the first had none":               rotatedWithout,
 		"of a successor of before that was recorded":   rotatedOfBefore,
@@ -69,14 +69,14 @@ func TestARotationKeepsTheParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			test(r)
 		})
 	}
 }
 
-func rotatedAgain(r *rig) {
+func rotatedAgain(r *run) {
 	r.binds("b", successor("b", "", readonly))
 	for n, id := range []string{"b2", "b3", "b4"} {
 		r.binds(id, successor(id, []string{"b", "b2", "b3"}[n], ""))
@@ -88,7 +88,7 @@ func rotatedAgain(r *rig) {
 	}
 }
 
-func rotatedWithout(r *rig) {
+func rotatedWithout(r *run) {
 	r.Backend.Backend = mute{Backend: r.Cloud, err: broker.ErrNotRetrievable}
 	r.binds("b", successor("b", "", ""))
 	r.binds("b2", successor("b2", "b", ""))
@@ -97,7 +97,7 @@ func rotatedWithout(r *rig) {
 }
 
 // rotatedOfBefore: such a record does not tell whether there were parameters.
-func rotatedOfBefore(r *rig) {
+func rotatedOfBefore(r *run) {
 	r.binds("b", successor("b", "", readonly))
 	r.binds("b2", successor("b2", "b", ""))
 	key := bindingKey()
@@ -111,7 +111,7 @@ func rotatedOfBefore(r *rig) {
 
 // rotatedOverAHold: a rotation waits for an update of its instance. Meanwhile instance and predecessor are deleted and
 // made again.
-func rotatedOverAHold(r *rig) {
+func rotatedOverAHold(r *run) {
 	r.binds("b", successor("b", "", `{"secret": "of the first life"}`))
 	r.accepted(r.patch(brokertest.PlanLarge))
 	held := r.Reach(r.heldRotation(), "Sleep")
@@ -126,7 +126,7 @@ func rotatedOverAHold(r *rig) {
 
 // rotatedOverALostClaim: a rotation has read the parameters, and loses its claim to the note of a late answer.
 // Meanwhile instance and predecessor are deleted and made again.
-func rotatedOverALostClaim(r *rig) {
+func rotatedOverALostClaim(r *run) {
 	r.binds("b", successor("b", "", `{"secret": "of the first life"}`))
 	next := bindingKey()
 	next.BindingID = "next"
@@ -144,7 +144,7 @@ func rotatedOverALostClaim(r *rig) {
 	r.keyHas("next", `{"secret": "of the second life"}`)
 }
 
-func (r *rig) heldRotation() *brokertest.Actor {
+func (r *run) heldRotation() *brokertest.Actor {
 	return r.Go("held rotation", func(ctx context.Context) (any, error) {
 		q := bindOf(brokertest.PlanSmall)
 		q.AcceptsIncomplete, q.BindingID, q.Body.PredecessorBindingID = false, "next", "b"
@@ -152,7 +152,7 @@ func (r *rig) heldRotation() *brokertest.Actor {
 	})
 }
 
-func rotationHeld(r *rig) {
+func rotationHeld(r *run) {
 	r.binds("b", successor("b", "", readonly))
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	asked := 0
@@ -214,7 +214,7 @@ func TestARotationThatCannotReadTheParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			r.binds("b", successor("b", "", readonly))
 			r.binds("b2", successor("b2", "b", ""))

@@ -11,7 +11,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-func conditionalClaim(r *rig) {
+func conditionalClaim(r *run) {
 	one, two := r.Reach(r.put(), "Put"), r.Reach(r.put(), "Put")
 	op := r.accepted(one)
 	result, err := r.answer(two)
@@ -23,7 +23,7 @@ func conditionalClaim(r *rig) {
 }
 
 // givenUp: the platform gave the first PUT up, made the instance again and deleted it.
-func givenUp(r *rig) {
+func givenUp(r *run) {
 	old := r.Reach(r.put(), "Put")
 	r.ready()
 	r.drive(r.accepted(r.remove()))
@@ -31,7 +31,7 @@ func givenUp(r *rig) {
 	r.left(0)
 }
 
-func goneMovesLife(r *rig) {
+func goneMovesLife(r *run) {
 	old := r.Reach(r.put(), "Put")
 	r.refused(r.remove(), broker.CodeGone)
 	r.refused(old, broker.CodeConcurrency)
@@ -41,7 +41,7 @@ func goneMovesLife(r *rig) {
 }
 
 // gone410Conditional: a 410 decided on a record that has moved is no 410.
-func gone410Conditional(r *rig) {
+func gone410Conditional(r *run) {
 	late := r.Reach(r.remove(), "Put")
 	r.ready()
 	op := r.accepted(late)
@@ -50,7 +50,7 @@ func gone410Conditional(r *rig) {
 }
 
 // callBeforePost: the delete learns from the open call that a POST is on its way.
-func callBeforePost(r *rig) {
+func callBeforePost(r *run) {
 	r.lost(r.accepted(r.put()), "CreateInstance")
 	gone := r.accepted(r.remove())
 	r.step(gone)
@@ -60,7 +60,7 @@ func callBeforePost(r *rig) {
 }
 
 // landAndSettle lets the delayed call land, its job and its open call end, and the operation with them.
-func (r *rig) landAndSettle(operation string) {
+func (r *run) landAndSettle(operation string) {
 	r.t.Helper()
 	if len(r.Late) == 0 {
 		r.t.Fatal("no call is on its way")
@@ -74,7 +74,7 @@ func (r *rig) landAndSettle(operation string) {
 }
 
 // callBeforePatch: the update is not reported failed while a PATCH is on its way.
-func callBeforePatch(r *rig) {
+func callBeforePatch(r *run) {
 	r.ready()
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	r.lost(op, "UpdateInstance")
@@ -89,7 +89,7 @@ func callBeforePatch(r *rig) {
 }
 
 // failJob lets the only running job end.
-func (r *rig) failJob(e brokertest.End) {
+func (r *run) failJob(e brokertest.End) {
 	r.t.Helper()
 	running := r.Cloud.Running()
 	if len(running) != 1 {
@@ -98,7 +98,7 @@ func (r *rig) failJob(e brokertest.End) {
 	r.Cloud.Finish(running[0], e)
 }
 
-func callsSurviveCancel(r *rig) {
+func callsSurviveCancel(r *run) {
 	callBeforePost(r)
 	r.ready()
 	r.lost(r.accepted(r.bind()), "CreateKey")
@@ -109,7 +109,7 @@ func callsSurviveCancel(r *rig) {
 	r.left(1)
 }
 
-func waitIsSettleAfter(r *rig) {
+func waitIsSettleAfter(r *run) {
 	r.lost(r.accepted(r.put()), "CreateInstance")
 	gone := r.accepted(r.remove())
 	r.Advance(2 * time.Minute)
@@ -120,7 +120,7 @@ func waitIsSettleAfter(r *rig) {
 }
 
 // sendersAreBounded: an actor that slept after its intent does not send any more.
-func sendersAreBounded(r *rig) {
+func sendersAreBounded(r *run) {
 	sleeper := r.Reach(r.tick(r.accepted(r.put())), "Put")
 	r.Choose(sleeper, brokertest.Pause)
 	gone := r.accepted(r.remove())
@@ -131,7 +131,7 @@ func sendersAreBounded(r *rig) {
 	r.left(0)
 }
 
-func judgedBeforeLook(r *rig) {
+func judgedBeforeLook(r *run) {
 	r.lost(r.accepted(r.put()), "CreateInstance")
 	gone := r.accepted(r.remove())
 	r.Advance(brokertest.SettleAfter - 30*time.Second)
@@ -147,7 +147,7 @@ func judgedBeforeLook(r *rig) {
 }
 
 // failedWaits: a late POST replaces a row whose create failed.
-func failedWaits(r *rig) {
+func failedWaits(r *run) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
 	r.step(op)
@@ -158,7 +158,7 @@ func failedWaits(r *rig) {
 	r.left(1)
 }
 
-func nextUpdateWaits(r *rig) {
+func nextUpdateWaits(r *run) {
 	r.ready()
 	first := r.accepted(r.patch(brokertest.PlanLarge))
 	r.lost(first, "UpdateInstance")
@@ -176,7 +176,7 @@ func nextUpdateWaits(r *rig) {
 }
 
 // adoptionByMark: the instance asked for again is not the leftover of the first try.
-func adoptionByMark(r *rig) {
+func adoptionByMark(r *run) {
 	first := r.accepted(r.put())
 	r.step(first)
 	r.Advance(11 * time.Minute)
@@ -192,7 +192,7 @@ func adoptionByMark(r *rig) {
 }
 
 // resumedDelete: a tick of a delete sleeps over the end of its delete and the re-creation of the instance.
-func resumedDelete(r *rig) {
+func resumedDelete(r *run) {
 	r.ready()
 	gone := r.accepted(r.remove())
 	sleeper := r.Reach(r.tick(gone), "FindInstances")
@@ -204,7 +204,7 @@ func resumedDelete(r *rig) {
 }
 
 // deleteByGUID: the same, but the tick sleeps after its intent was stored.
-func deleteByGUID(r *rig) {
+func deleteByGUID(r *run) {
 	r.ready()
 	gone := r.accepted(r.remove())
 	sleeper := r.Reach(r.tick(gone), "Put")
@@ -216,7 +216,7 @@ func deleteByGUID(r *rig) {
 	r.left(1)
 }
 
-func conditionalReport(r *rig) {
+func conditionalReport(r *run) {
 	op := r.accepted(r.put())
 	r.step(op)
 	r.Cloud.FinishAll()
@@ -230,7 +230,7 @@ func conditionalReport(r *rig) {
 	r.wants(op, osb.Failed)
 }
 
-func failedByJob(r *rig) {
+func failedByJob(r *run) {
 	op := r.accepted(r.put())
 	r.step(op)
 	r.Cloud.MarkFailed("i")
@@ -240,7 +240,7 @@ func failedByJob(r *rig) {
 	r.wants(op, osb.Succeeded)
 }
 
-func deleteFailedByOwnJob(r *rig) {
+func deleteFailedByOwnJob(r *run) {
 	r.ready()
 	first := r.accepted(r.remove())
 	r.step(first)
@@ -259,7 +259,7 @@ func deleteFailedByOwnJob(r *rig) {
 }
 
 // bindOfFormerLife: the bind read the instance before it was deleted and made again.
-func bindOfFormerLife(r *rig) {
+func bindOfFormerLife(r *run) {
 	r.ready()
 	old := r.Reach(r.bind(), "Put")
 	r.drive(r.accepted(r.remove()))
@@ -270,7 +270,7 @@ func bindOfFormerLife(r *rig) {
 	r.left(1)
 }
 
-func instanceReadAgain(r *rig) {
+func instanceReadAgain(r *run) {
 	r.ready()
 	late := r.Reach(r.bind(), "Put")
 	r.step(r.accepted(r.remove()))
@@ -282,7 +282,7 @@ func instanceReadAgain(r *rig) {
 	}
 }
 
-func bindingsFirst(r *rig) {
+func bindingsFirst(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	gone := r.accepted(r.remove())
@@ -298,7 +298,7 @@ func bindingsFirst(r *rig) {
 }
 
 // failedUnbindWithPost: an unbind that ran into its deadline left a POST behind.
-func failedUnbindWithPost(r *rig) {
+func failedUnbindWithPost(r *run) {
 	r.ready()
 	r.lost(r.accepted(r.bind()), "CreateKey")
 	unbound := r.accepted(r.unbind())
@@ -314,7 +314,7 @@ func failedUnbindWithPost(r *rig) {
 	r.left(0)
 }
 
-func strangersStay(r *rig) {
+func strangersStay(r *run) {
 	guid := r.Cloud.Plant("i", brokertest.OfferingDB)
 	op := r.accepted(r.put())
 	r.drive(op)
@@ -341,7 +341,7 @@ func (b refuser) CreateInstance(ctx context.Context, c broker.InstanceCall) (bro
 	return b.Backend.CreateInstance(ctx, c)
 }
 
-func refusedWaits(r *rig) {
+func refusedWaits(r *run) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
 	backend := r.Backend.Backend
@@ -355,7 +355,7 @@ func refusedWaits(r *rig) {
 }
 
 // recordBeforeList: what a look-up did not see may have been sent, answered and struck off the record since.
-func recordBeforeList(r *rig) {
+func recordBeforeList(r *run) {
 	sender := r.Reach(r.tick(r.accepted(r.put())), "CreateInstance")
 	gone := r.accepted(r.remove())
 	looker := r.Reach(r.tick(gone), "FindInstances")
@@ -369,7 +369,7 @@ func recordBeforeList(r *rig) {
 }
 
 // foundByName: a late POST makes a row of another GUID than the recorded one.
-func foundByName(r *rig) {
+func foundByName(r *run) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
 	r.drive(op)
@@ -383,7 +383,7 @@ func foundByName(r *rig) {
 	r.left(0)
 }
 
-func tombstoneOutlives(r *rig) {
+func tombstoneOutlives(r *run) {
 	old := r.Reach(r.put(), "Put")
 	r.ready()
 	r.drive(r.accepted(r.remove()))
@@ -393,7 +393,7 @@ func tombstoneOutlives(r *rig) {
 }
 
 // restartNumbers: the janitor died after it had started the workflow again, and that workflow died as well.
-func restartNumbers(r *rig) {
+func restartNumbers(r *run) {
 	op := r.accepted(r.put())
 	for range 2 {
 		r.Advance(6 * time.Minute)
@@ -412,7 +412,7 @@ func restartNumbers(r *rig) {
 
 // heldBindGivenUp: the platform gave the held bind up and was told that there is no such binding. The bind, which still
 // waits for its instance, must not make one afterwards (protocol.md 2.3 and 2.4).
-func heldBindGivenUp(r *rig) {
+func heldBindGivenUp(r *run) {
 	created := r.accepted(r.put())
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.refused(r.unbind(), broker.CodeGone)
@@ -426,7 +426,7 @@ func heldBindGivenUp(r *rig) {
 
 // staleTickOfEndedDelete: a tick of a delete that has listed the bindings sleeps until instance and binding were
 // deleted and made again.
-func staleTickOfEndedDelete(r *rig) {
+func staleTickOfEndedDelete(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	gone := r.accepted(r.remove())
@@ -444,7 +444,7 @@ func staleTickOfEndedDelete(r *rig) {
 
 // staleTickOfFailedDelete: the same, but the delete failed and the binding was made again on the instance that is still
 // there.
-func staleTickOfFailedDelete(r *rig) {
+func staleTickOfFailedDelete(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	gone := r.accepted(r.remove())
@@ -470,7 +470,7 @@ func staleTickOfFailedDelete(r *rig) {
 
 // rotationOverLives: the predecessor belongs to an instance that vanished and was made again since, with nobody to
 // unbind it, as in stores of before.
-func rotationOverLives(r *rig) {
+func rotationOverLives(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	old := r.record(bindingKey())

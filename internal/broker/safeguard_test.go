@@ -17,14 +17,14 @@ import (
 // safeguard is a line of docs/protocol.md section 11.
 type safeguard struct {
 	// test is the shortest schedule found to the harm that the safeguard keeps off.
-	test    func(*rig)
+	test    func(*run)
 	options brokertest.ScheduleOptions
 	// off lists the ways to switch the safeguard off. The switches of one way are turned together.
 	off [][]off
 }
 
-// off switches a safeguard off in a rig that is being made, by wrapping what the Broker calls.
-type off func(*rig, *brokertest.ScheduleOptions)
+// off switches a safeguard off in a run that is being made, by wrapping what the Broker calls.
+type off func(*run, *brokertest.ScheduleOptions)
 
 // each are ways of one switch.
 func each(switches ...off) [][]off {
@@ -125,13 +125,13 @@ func safeguards() map[string]safeguard {
 		"record read before a list":                   {test: recordBeforeList, off: each(readAfterTheLook)},
 		"look-up by name even when the guid is known": {test: foundByName, off: each(onBackend(func(b broker.Backend) broker.Backend { return byGUID{b} }))},
 		"tombstone outlives requests":                 {test: tombstoneOutlives, off: each(onDecision(shortTombstone))},
-		"predecessor's incarnation compared":          {test: rotationOverLives, off: each(onStore(func(_ *rig, s broker.Store) broker.Store { return ageless{s} }))},
+		"predecessor's incarnation compared":          {test: rotationOverLives, off: each(onStore(func(_ *run, s broker.Store) broker.Store { return ageless{s} }))},
 		// Not lines of their own, but of the same kind: the first read of a request that was held, and a tick that goes
 		// on after its delete has ended.
 		"no claim after a hold with another life": {test: heldBindGivenUp, off: each(forgetful)},
 		"no unbinding after the delete ended":     {test: staleTickOfEndedDelete, off: each(readingOnce)},
 		"no unbinding after the delete failed":    {test: staleTickOfFailedDelete, off: each(readingOnce)},
-		"janitor and restart number persisted":    {test: restartNumbers, off: each(onStore(func(_ *rig, s broker.Store) broker.Store { return uncounted{s} }))},
+		"janitor and restart number persisted":    {test: restartNumbers, off: each(onStore(func(_ *run, s broker.Store) broker.Store { return uncounted{s} }))},
 	}
 }
 
@@ -145,7 +145,7 @@ func TestSafeguard(t *testing.T) {
 	for name, s := range safeguards() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s.test(newRig(t, s.options))
+			s.test(newRun(t, s.options))
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestSafeguardsMatter(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %d", name, n+1), func(t *testing.T) {
 				t.Parallel()
 				without := &trial{TB: t}
-				without.run(func() { s.test(newRig(without, s.options, way...)) })
+				without.run(func() { s.test(newRun(without, s.options, way...)) })
 				if len(without.faults) == 0 {
 					t.Error("nothing failed without the safeguard")
 					return
@@ -209,7 +209,7 @@ func (t *trial) Fatal(args ...any) {
 
 // onNext wraps lifecycle.Next, and what wraps it already.
 func onNext(wrap func(next) next) off {
-	return func(r *rig, _ *brokertest.ScheduleOptions) {
+	return func(r *run, _ *brokertest.ScheduleOptions) {
 		inner := r.next
 		if inner == nil {
 			inner = lifecycle.Next
@@ -293,7 +293,7 @@ func unheeded(kind lifecycle.Kind, verb lifecycle.Verb, hide func(lifecycle.Reco
 func anyCall(lifecycle.Record, lifecycle.Tick, lifecycle.OpenCall) bool { return true }
 
 // forgetful lets a request forget what it read first.
-func forgetful(r *rig, o *brokertest.ScheduleOptions) {
+func forgetful(r *run, o *brokertest.ScheduleOptions) {
 	onNext(func(inner next) next {
 		return func(r lifecycle.Record, e lifecycle.Event) (lifecycle.Decision, error) {
 			if q, ok := e.(lifecycle.Request); ok {
@@ -329,7 +329,7 @@ func believeTheRow(r *lifecycle.Record, t *lifecycle.Tick) {
 }
 
 // stoppedClocks lets the clock of each actor stand still while it is at work.
-func stoppedClocks(r *rig, o *brokertest.ScheduleOptions) {
+func stoppedClocks(r *run, o *brokertest.ScheduleOptions) {
 	o.Configure = func(o *broker.Options) {
 		now, began := o.Now, map[*brokertest.Actor]time.Time{}
 		o.Now = func() time.Time {
@@ -347,7 +347,7 @@ func stoppedClocks(r *rig, o *brokertest.ScheduleOptions) {
 
 // onBackend wraps the Cloud Foundry beneath the scheduler's gates.
 func onBackend(wrap func(broker.Backend) broker.Backend) off {
-	return func(_ *rig, o *brokertest.ScheduleOptions) {
+	return func(_ *run, o *brokertest.ScheduleOptions) {
 		o.Backend = func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend { return wrap(b) }
 	}
 }
@@ -374,15 +374,15 @@ func (b byGUID) FindInstances(ctx context.Context, name string, guids ...string)
 }
 
 // onStore wraps the store beneath the scheduler's gates.
-func onStore(wrap func(*rig, broker.Store) broker.Store) off {
-	return func(r *rig, o *brokertest.ScheduleOptions) {
+func onStore(wrap func(*run, broker.Store) broker.Store) off {
+	return func(r *run, o *brokertest.ScheduleOptions) {
 		o.Store = func(_ *brokertest.Scheduler, s broker.Store) broker.Store { return wrap(r, s) }
 	}
 }
 
 // unconditional makes a refused write again, on whatever is stored by now.
-func unconditional(r *rig, o *brokertest.ScheduleOptions) {
-	onStore(func(_ *rig, s broker.Store) broker.Store { return overwriting{s} })(r, o)
+func unconditional(r *run, o *brokertest.ScheduleOptions) {
+	onStore(func(_ *run, s broker.Store) broker.Store { return overwriting{s} })(r, o)
 }
 
 type overwriting struct{ broker.Store }
@@ -396,9 +396,9 @@ func (s overwriting) Put(ctx context.Context, r broker.Record, revision int64) (
 }
 
 // readAfterTheLook lets a tick decide and write on a record that it reads after its look-up.
-func readAfterTheLook(r *rig, o *brokertest.ScheduleOptions) {
+func readAfterTheLook(r *run, o *brokertest.ScheduleOptions) {
 	late := &lateReader{}
-	onStore(func(_ *rig, s broker.Store) broker.Store { late.Store = s; return late })(r, o)
+	onStore(func(_ *run, s broker.Store) broker.Store { late.Store = s; return late })(r, o)
 	onNext(func(inner next) next {
 		return func(rec lifecycle.Record, e lifecycle.Event) (lifecycle.Decision, error) {
 			late.revision = 0
@@ -422,8 +422,8 @@ func (s *lateReader) Put(ctx context.Context, r broker.Record, revision int64) (
 }
 
 // readingOnce lets an actor see the instance as it read it first.
-func readingOnce(r *rig, o *brokertest.ScheduleOptions) {
-	onStore(func(_ *rig, s broker.Store) broker.Store {
+func readingOnce(r *run, o *brokertest.ScheduleOptions) {
+	onStore(func(_ *run, s broker.Store) broker.Store {
 		return readOnce{Store: s, seen: map[*brokertest.Actor]broker.Record{}}
 	})(r, o)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// errNoRoom is what the border says to a request that may not wait.
-var errNoRoom = errors.New("no room")
+// errMayNotWait is what the border says to a request that may not wait.
+var errMayNotWait = errors.New("nobody else may wait")
 
 // waiter is a broker.Waiter that asks the function.
 type waiter func() error
@@ -24,7 +24,7 @@ func full(q request) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second) // for one that waits unasked
 		defer cancel()
-		return q(broker.WithWaiter(ctx, waiter(func() error { return errNoRoom })), b)
+		return q(broker.WithWaiter(ctx, waiter(func() error { return errMayNotWait })), b)
 	}
 }
 
@@ -43,14 +43,14 @@ func fetching(binding string) request {
 
 // Law 10 and law 4: what would wait for Cloud Foundry asks first, and is refused without a trace; what is answered from
 // the record, or later, never asks.
-func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
+func TestOnlyWhatWaitsForCloudFoundryAsksToWait(t *testing.T) {
 	t.Parallel()
 	for _, claimFirst := range []bool{false, true} {
-		r := newRig(t, brokertest.ScheduleOptions{Cloud: &brokertest.CloudOptions{}, ClaimFirst: claimFirst})
+		r := newRun(t, brokertest.ScheduleOptions{Cloud: &brokertest.CloudOptions{}, ClaimFirst: claimFirst})
 		refused := func(what string, q request) {
 			t.Helper()
 			before := r.dump()
-			if _, err := full(q).send(r); !errors.Is(err, errNoRoom) {
+			if _, err := full(q).send(r); !errors.Is(err, errMayNotWait) {
 				t.Errorf("%s: %v, want it refused", what, err)
 			}
 			r.unchanged(before)
@@ -58,7 +58,7 @@ func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
 		answered := func(what string, q request) broker.Result {
 			t.Helper()
 			result, err := full(q).send(r)
-			if errors.Is(err, errNoRoom) {
+			if errors.Is(err, errMayNotWait) {
 				t.Errorf("%s is refused", what)
 			}
 			return result
@@ -103,7 +103,7 @@ func TestOnlyWhatWaitsForCloudFoundryAsksForRoom(t *testing.T) {
 // Whoever may wait is asked before the claim and never again turned away after it.
 func TestABindThatMayWaitIsHeld(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, quick())
+	r := newRun(t, quick())
 	r.ready()
 	asked := 0
 	began := func(ctx context.Context) context.Context {

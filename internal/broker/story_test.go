@@ -23,7 +23,7 @@ func TestParametersPassThrough(t *testing.T) {
 	t.Parallel()
 	const text = `{ "secret":"hunter2",  "n": 1.0e0, "big":9007199254740993 }`
 	var log bytes.Buffer
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.Log = &log
 	created, err := putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(text) }).send(r)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestParametersPassThrough(t *testing.T) {
 // TestParametersOfAnOrphanAreDropped: a bind whose instance was deleted before its key was asked for.
 func TestParametersOfAnOrphanAreDropped(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	late := r.Reach(r.Go("bind", func(ctx context.Context) (any, error) {
 		q := bindOf(brokertest.PlanSmall)
@@ -67,7 +67,7 @@ func TestParametersOfAnOrphanAreDropped(t *testing.T) {
 // TestPolls: OSB "Polling Last Operation", B1, B3, B9.
 func TestPolls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	poll := func(operation string) string {
 		p, err := r.Broker.LastOperation(t.Context(), broker.PollRequest{Client: brokertest.Client, InstanceID: "i", Operation: operation})
 		if err != nil {
@@ -114,7 +114,7 @@ func TestFetch(t *testing.T) {
 	} {
 		t.Run(state, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			states()[state](r)
 			body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 			got := "found"
@@ -133,7 +133,7 @@ func TestFetch(t *testing.T) {
 
 func TestFetchOfABinding(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	fetch := func() (broker.BindingBody, error) {
 		return r.Broker.FetchBinding(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
 	}
@@ -185,7 +185,7 @@ func TestUpdateRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			r.ready()
 			before := r.dump()
 			got := r.outcome(patchOf(test.change))
@@ -202,7 +202,7 @@ func TestUpdateRules(t *testing.T) {
 // TestWhatAnUpdateLedToIsInForce: a PUT compares with it, a repeated PATCH is 200.
 func TestWhatAnUpdateLedToIsInForce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	r.drive(r.accepted(r.patch(brokertest.PlanLarge)))
 	for what, got := range map[string][2]string{
@@ -221,7 +221,7 @@ func TestWhatAnUpdateLedToIsInForce(t *testing.T) {
 
 func TestAnUpdateThatThePlanForbids(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	created, err := putOf(func(q *broker.ProvisionRequest) {
 		q.Body.ServiceID, q.Body.PlanID = brokertest.ServicePlain, brokertest.PlanID(brokertest.PlanPlain)
 	}).send(r)
@@ -243,7 +243,7 @@ func TestAnUpdateThatThePlanForbids(t *testing.T) {
 // TestTheContextOfAnUpdateIsKept: G6, also when there is nothing to carry out.
 func TestTheContextOfAnUpdateIsKept(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	const text = `{"platform":"cloudfoundry","instance_name":"new"}`
 	got := r.outcome(patchOf(func(q *broker.UpdateRequest) { q.Body.Context = json.RawMessage(text) }))
@@ -269,7 +269,7 @@ func (down) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer,
 // TestAnOutageIsNoFailure: laws 8 and 10.
 func TestAnOutageIsNoFailure(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	up := r.Backend.Backend
 	r.Backend.Backend = down{Backend: up}
 	op := r.accepted(r.put())
@@ -286,7 +286,7 @@ func TestAnOutageIsNoFailure(t *testing.T) {
 func TestAClientThatLeftTheConfiguration(t *testing.T) {
 	t.Parallel()
 	var backends map[string]broker.Backend
-	r := newRig(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { backends = o.Backends }})
+	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { backends = o.Backends }})
 	op := r.accepted(r.put())
 	backend := backends[brokertest.Client]
 	delete(backends, brokertest.Client)
@@ -309,7 +309,7 @@ func (deaf) Start(context.Context, broker.Start) error { return errors.New("thro
 // TestAWorkflowThatDoesNotStart: the request is accepted all the same, and the janitor starts the workflow later.
 func TestAWorkflowThatDoesNotStart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	workflow := r.Workflow.Workflow
 	r.Workflow.Workflow = deaf{}
 	op := r.accepted(r.put())
@@ -336,7 +336,7 @@ func TestAWorkflowThatDoesNotStart(t *testing.T) {
 // TestResume: a process that takes a store over drives what it finds, once each.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	op := r.accepted(r.bind())
 	r.Started = nil

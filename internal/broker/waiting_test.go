@@ -59,11 +59,11 @@ func (m *grudging) FindKeys(ctx context.Context, instance, name string, guids ..
 	return m.Backend.FindKeys(ctx, instance, name, guids...)
 }
 
-func newGrudgingRig(t *testing.T, o brokertest.ScheduleOptions) (*rig, *grudging) {
+func newGrudgingRun(t *testing.T, o brokertest.ScheduleOptions) (*run, *grudging) {
 	t.Helper()
 	m := &grudging{}
 	o.Backend = func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend { m.Backend = b; return m }
-	return newRig(t, o), m
+	return newRun(t, o), m
 }
 
 // sayer is an error that has something to say to users, and how long to stay away.
@@ -88,7 +88,7 @@ func TestNoNumberFromOutsideOutlivesTheDeadline(t *testing.T) {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
 				const deadline = 3 * time.Hour
-				r, m := newGrudgingRig(t, brokertest.ScheduleOptions{Deadline: deadline})
+				r, m := newGrudgingRun(t, brokertest.ScheduleOptions{Deadline: deadline})
 				trouble(m)
 				op := r.accepted(r.put())
 				end := r.Now().Add(deadline)
@@ -126,7 +126,7 @@ func TestAPollSaysWhatAnOperationWaitsFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
-			r, m := newGrudgingRig(t, brokertest.ScheduleOptions{Deadline: 30 * time.Hour})
+			r, m := newGrudgingRun(t, brokertest.ScheduleOptions{Deadline: 30 * time.Hour})
 			r.Log = &log
 			r.ready()
 			trouble(m)
@@ -150,7 +150,7 @@ func TestAPollSaysWhatAnOperationWaitsFor(t *testing.T) {
 // TestABrokersWordEndsADelete: refused at once, and by a job that leaves the row as it is.
 func TestABrokersWordEndsADelete(t *testing.T) {
 	t.Parallel()
-	r, m := newGrudgingRig(t, quick())
+	r, m := newGrudgingRun(t, quick())
 	r.ready()
 	m.remove = &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "It is in use.", FromBackingBroker: true}
 	op := r.accepted(r.remove())
@@ -166,7 +166,7 @@ func TestABrokersWordEndsADelete(t *testing.T) {
 // refuses again. The delete names the binding and the reason, asks a few times, not at each step for a week, and fails.
 func TestARefusedUnbindEndsItsDeprovision(t *testing.T) {
 	t.Parallel()
-	r, m := newGrudgingRig(t, brokertest.ScheduleOptions{})
+	r, m := newGrudgingRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	op := r.accepted(r.remove())
@@ -192,7 +192,7 @@ func TestARefusedUnbindEndsItsDeprovision(t *testing.T) {
 }
 
 // heldUnbind begins an unbind that its platform wants finished in the answer.
-func (r *rig) heldUnbind() *brokertest.Actor {
+func (r *run) heldUnbind() *brokertest.Actor {
 	return r.Go("held unbind", func(ctx context.Context) (any, error) {
 		q := deleteOf("b")
 		q.AcceptsIncomplete = false
@@ -204,7 +204,7 @@ func (r *rig) heldUnbind() *brokertest.Actor {
 // it, whatever its workflow waits for; of many of them one.
 func TestEachHeldRequestDrives(t *testing.T) {
 	t.Parallel()
-	r, m := newGrudgingRig(t, quick())
+	r, m := newGrudgingRun(t, quick())
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	m.look = sayer{text: "Nobody answers."}
@@ -236,7 +236,7 @@ func TestEachHeldRequestDrives(t *testing.T) {
 // polls name with it.
 func TestADriverComesBackSoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	r, m := newGrudgingRig(t, brokertest.ScheduleOptions{})
+	r, m := newGrudgingRun(t, brokertest.ScheduleOptions{})
 	r.ready()
 	op := r.accepted(r.remove())
 	m.look = sayer{text: "Nobody answers."}

@@ -18,14 +18,14 @@ import (
 const marked = "hunter2-secret"
 
 // logs collects what the broker logs, at every level.
-func (r *rig) logs() *bytes.Buffer {
+func (r *run) logs() *bytes.Buffer {
 	var log bytes.Buffer
 	r.Log = &log
 	return &log
 }
 
 // stored is the whole store as text.
-func (r *rig) stored() string {
+func (r *run) stored() string {
 	r.t.Helper()
 	text, err := json.Marshal(r.Store.All())
 	if err != nil {
@@ -57,31 +57,31 @@ func (quoting) CreateKey(context.Context, broker.KeyCall) (broker.Answer, error)
 // when the next one begins they leave the store.
 func TestWordsThatQuoteParameters(t *testing.T) {
 	t.Parallel()
-	refuses := func(r *rig) { r.Backend.Backend = quoting{r.Cloud} }
-	fails := func(r *rig, op string) string {
+	refuses := func(r *run) { r.Backend.Backend = quoting{r.Cloud} }
+	fails := func(r *run, op string) string {
 		r.step(op)
 		r.failJob(brokertest.Rejected("the password " + marked + " is too weak"))
 		r.drive(op)
 		return op
 	}
 	for name, test := range map[string]struct {
-		given func(*rig) string // the operation that fails
-		next  func(*rig)        // what begins after it
+		given func(*run) string // the operation that fails
+		next  func(*run)        // what begins after it
 	}{
-		"a create whose job failed, then DELETE": {func(r *rig) string { return fails(r, r.accepted(r.put())) }, func(r *rig) { r.drive(r.accepted(r.remove())) }},
-		"a create whose job failed, then PUT":    {func(r *rig) string { return fails(r, r.accepted(r.put())) }, func(r *rig) { r.accepted(r.put()) }},
-		"a create that was refused, then DELETE": {func(r *rig) string { refuses(r); op := r.accepted(r.put()); r.drive(op); return op }, func(r *rig) { r.drive(r.accepted(r.remove())) }},
-		"an update whose job failed, then PATCH": {func(r *rig) string { r.ready(); return fails(r, r.accepted(r.patch(brokertest.PlanLarge))) }, func(r *rig) { r.accepted(r.patch(brokertest.PlanLarge)) }},
-		"an update that was refused, then DELETE": {func(r *rig) string {
+		"a create whose job failed, then DELETE": {func(r *run) string { return fails(r, r.accepted(r.put())) }, func(r *run) { r.drive(r.accepted(r.remove())) }},
+		"a create whose job failed, then PUT":    {func(r *run) string { return fails(r, r.accepted(r.put())) }, func(r *run) { r.accepted(r.put()) }},
+		"a create that was refused, then DELETE": {func(r *run) string { refuses(r); op := r.accepted(r.put()); r.drive(op); return op }, func(r *run) { r.drive(r.accepted(r.remove())) }},
+		"an update whose job failed, then PATCH": {func(r *run) string { r.ready(); return fails(r, r.accepted(r.patch(brokertest.PlanLarge))) }, func(r *run) { r.accepted(r.patch(brokertest.PlanLarge)) }},
+		"an update that was refused, then DELETE": {func(r *run) string {
 			r.ready()
 			refuses(r)
 			op := r.accepted(r.patch(brokertest.PlanLarge))
 			r.drive(op)
 			return op
-		}, func(r *rig) { r.accepted(r.remove()) }},
-		"a delete that failed, then DELETE":    {func(r *rig) string { r.ready(); return fails(r, r.accepted(r.remove())) }, func(r *rig) { r.accepted(r.remove()) }},
-		"a bind that was refused, then unbind": {func(r *rig) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *rig) { r.drive(r.accepted(r.unbind())) }},
-		"a bind that was refused, an orphan now": {func(r *rig) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *rig) {
+		}, func(r *run) { r.accepted(r.remove()) }},
+		"a delete that failed, then DELETE":    {func(r *run) string { r.ready(); return fails(r, r.accepted(r.remove())) }, func(r *run) { r.accepted(r.remove()) }},
+		"a bind that was refused, then unbind": {func(r *run) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *run) { r.drive(r.accepted(r.unbind())) }},
+		"a bind that was refused, an orphan now": {func(r *run) string { r.ready(); refuses(r); op := r.accepted(r.bind()); r.drive(op); return op }, func(r *run) {
 			old := r.record(bindingKey())
 			r.drive(r.accepted(r.remove()))
 			r.store(old)
@@ -90,7 +90,7 @@ func TestWordsThatQuoteParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			log := r.logs()
 			op := test.given(r)
 			p, err := r.polled(op)
@@ -114,7 +114,7 @@ func TestWordsThatQuoteParameters(t *testing.T) {
 // TestOwnWordsStay: what this broker itself said of an operation holds nothing secret.
 func TestOwnWordsStay(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, brokertest.ScheduleOptions{})
+	r := newRun(t, brokertest.ScheduleOptions{})
 	op := r.accepted(r.put())
 	r.drive(r.accepted(r.remove()))
 	r.ready()
@@ -128,22 +128,22 @@ func TestOwnWordsStay(t *testing.T) {
 func TestACancelledOperationKeepsNoParameters(t *testing.T) {
 	t.Parallel()
 	secret := json.RawMessage(`{"password": "` + marked + `"}`)
-	for name, cancelled := range map[string]func(*rig){
-		"a create": func(r *rig) {
+	for name, cancelled := range map[string]func(*run){
+		"a create": func(r *run) {
 			r.accepted(r.Go("PUT", putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = secret }).on(r)))
 		},
-		"an update": func(r *rig) {
+		"an update": func(r *run) {
 			r.ready()
 			r.accepted(r.Go("PATCH", patchOf(func(q *broker.UpdateRequest) { q.Body.Parameters = secret }).on(r)))
 		},
-		"a bind": func(r *rig) {
+		"a bind": func(r *run) {
 			r.ready()
 			r.accepted(r.Go("bind", bindWith(func(q *broker.BindRequest) { q.Body.Parameters = secret }).on(r)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, brokertest.ScheduleOptions{})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			cancelled(r)
 			if !strings.Contains(r.stored(), marked) {
 				t.Fatal("the parameters are not there in the first place")

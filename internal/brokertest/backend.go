@@ -97,8 +97,8 @@ func (h BackendHarness) failure(
 ) (broker.JobStatus, broker.Row) {
 	t.Helper()
 	if !h.Korifi {
-		sight := h.outcome(t, answer, err)
-		return sight, find(t)
+		status := h.outcome(t, answer, err)
+		return status, find(t)
 	}
 	if answer.Reply != lifecycle.ReplyAccepted {
 		t.Fatalf("answer %+v, %v; want %s", answer, err, lifecycle.ReplyAccepted)
@@ -108,11 +108,11 @@ func (h BackendHarness) failure(
 		row = find(t)
 		return row.Last.State == lifecycle.LastFailed
 	})
-	sight, err := h.Backend.Job(t.Context(), answer.Job)
+	status, err := h.Backend.Job(t.Context(), answer.Job)
 	if err != nil {
 		t.Fatalf("Job(%q): %v", answer.Job, err)
 	}
-	return sight, row
+	return status, row
 }
 
 // instance makes an instance of Plan and returns its row.
@@ -167,8 +167,8 @@ func (h BackendHarness) one(t *testing.T, name string) broker.Row {
 // settle waits for the end of a call that must have been accepted, and wants success.
 func (h BackendHarness) settle(t *testing.T, answer broker.Answer, err error) {
 	t.Helper()
-	if sight := h.outcome(t, answer, err); sight.State != lifecycle.JobComplete {
-		t.Fatalf("job ended as %+v, want %s", sight, lifecycle.JobComplete)
+	if status := h.outcome(t, answer, err); status.State != lifecycle.JobComplete {
+		t.Fatalf("job ended as %+v, want %s", status, lifecycle.JobComplete)
 	}
 }
 
@@ -182,15 +182,15 @@ func (h BackendHarness) outcome(t *testing.T, answer broker.Answer, err error) b
 	case answer.Reply != lifecycle.ReplyAccepted || answer.Job == "":
 		t.Fatalf("answer %+v, %v; want %s with a job", answer, err, lifecycle.ReplyAccepted)
 	}
-	var sight broker.JobStatus
+	var status broker.JobStatus
 	h.until(t, "the job ends", func(ctx context.Context) bool {
-		sight, err = h.Backend.Job(ctx, answer.Job)
+		status, err = h.Backend.Job(ctx, answer.Job)
 		if err != nil {
 			t.Fatalf("Job(%q): %v", answer.Job, err)
 		}
-		return sight.State.Ended()
+		return status.State.Ended()
 	})
-	return sight
+	return status
 }
 
 // until asks again and again whether something holds, for as long as Patience.

@@ -55,8 +55,8 @@ func absentIsAnEmptyLook(t *testing.T, h BackendHarness) {
 			t.Errorf("%s = %+v, %v; want no rows, a time and no error", what, look, err)
 		}
 	}
-	if sight, err := h.Backend.Job(ctx, nowhere); err != nil || sight.State != lifecycle.JobLost {
-		t.Errorf("Job = %+v, %v; want %s", sight, err, lifecycle.JobLost)
+	if status, err := h.Backend.Job(ctx, nowhere); err != nil || status.State != lifecycle.JobLost {
+		t.Errorf("Job = %+v, %v; want %s", status, err, lifecycle.JobLost)
 	}
 }
 
@@ -180,14 +180,14 @@ func rejectedCreateFails(t *testing.T, h BackendHarness) {
 	call := h.instanceCall("bad")
 	call.Offering, call.PlanGUID = h.RejectingOffering, h.Rejecting
 	answer, err := h.Backend.CreateInstance(t.Context(), call)
-	sight, row := h.failure(t, answer, err, func(t *testing.T) broker.Row { return h.one(t, "bad") })
+	status, row := h.failure(t, answer, err, func(t *testing.T) broker.Row { return h.one(t, "bad") })
 	switch {
 	case h.Korifi: // its row knows no reason when the backing broker refused at once
-		if sight.State.Ended() {
-			t.Errorf("job = %+v; want it to go on for ever", sight)
+		if status.State.Ended() {
+			t.Errorf("job = %+v; want it to go on for ever", status)
 		}
-	case sight.State != lifecycle.JobFailed || !sight.FromBackingBroker || sight.Description == "" || row.Last.Description == "":
-		t.Errorf("job = %+v, row = %+v; want it failed on the broker's word, with a description", sight, row)
+	case status.State != lifecycle.JobFailed || !status.FromBackingBroker || status.Description == "" || row.Last.Description == "":
+		t.Errorf("job = %+v, row = %+v; want it failed on the broker's word, with a description", status, row)
 	}
 	if row.Last.Verb != lifecycle.Create || row.Last.State != lifecycle.LastFailed {
 		t.Errorf("row = %+v; want a failed create", row)
@@ -315,15 +315,15 @@ func appOnlyBindSaysSo(t *testing.T, h BackendHarness) {
 	h.settle(t, answer, err)
 	instance := h.one(t, "one").GUID
 	answer, err = h.createKey(t, broker.KeyCall{Name: "k", InstanceGUID: instance, Marks: marks("bind-k", 7)})
-	sight, row := h.failure(t, answer, err, func(t *testing.T) broker.Row { return h.oneKey(t, instance, "k") })
+	status, row := h.failure(t, answer, err, func(t *testing.T) broker.Row { return h.oneKey(t, instance, "k") })
 	if row.Last.State != lifecycle.LastFailed {
 		t.Errorf("row = %+v; want it failed", row)
 	}
 	if h.Korifi {
 		return // no word of the reason
 	}
-	if sight.State != lifecycle.JobFailed || sight.Code != string(broker.CodeRequiresApp) {
-		t.Errorf("job = %+v; want it failed with %s", sight, broker.CodeRequiresApp)
+	if status.State != lifecycle.JobFailed || status.Code != string(broker.CodeRequiresApp) {
+		t.Errorf("job = %+v; want it failed with %s", status, broker.CodeRequiresApp)
 	}
 }
 
@@ -397,8 +397,8 @@ func endedContextIsObeyed(t *testing.T, h BackendHarness) {
 	if _, err := h.Backend.FindInstances(ctx, "one"); err == nil {
 		t.Error("FindInstances succeeded after its deadline")
 	}
-	if sight, err := h.Backend.Job(ctx, nowhere); err == nil || sight.State != lifecycle.JobUnclear {
-		t.Errorf("Job = %+v, %v; want unclear with an error", sight, err)
+	if status, err := h.Backend.Job(ctx, nowhere); err == nil || status.State != lifecycle.JobUnclear {
+		t.Errorf("Job = %+v, %v; want unclear with an error", status, err)
 	}
 	answer, err := h.Backend.CreateInstance(ctx, h.instanceCall("one"))
 	wantReply(t, "CreateInstance", answer, err, lifecycle.ReplyUnknown, lifecycle.ReplyBusy)

@@ -60,7 +60,7 @@ type fakeRow struct {
 }
 
 // busy reports whether a job works on the row, whatever its last operation says.
-func (r *fakeRow) busy() bool { return r.job != nil && !r.job.sight.State.Ended() }
+func (r *fakeRow) busy() bool { return r.job != nil && !r.job.status.State.Ended() }
 
 // NewFakeCloud returns an empty cloud with the marketplace of FakePlans.
 func NewFakeCloud(o CloudOptions) *FakeCloud {
@@ -74,7 +74,7 @@ func (c *FakeCloud) enter(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	for _, j := range c.jobs {
-		if !c.options.Manual && !j.sight.State.Ended() && !c.options.Now().Before(j.ends) {
+		if !c.options.Manual && !j.status.State.Ended() && !c.options.Now().Before(j.ends) {
 			c.end(j, j.planned)
 		}
 	}
@@ -319,14 +319,14 @@ type fakeJob struct {
 	call    broker.InstanceCall
 	planned End
 	ends    time.Time
-	sight   broker.JobStatus
+	status   broker.JobStatus
 }
 
 // start is called with the lock held. A job that need not wait has ended when it returns.
 func (c *FakeCloud) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceCall, planned End) *fakeJob {
 	j := &fakeJob{
 		guid: fmt.Sprintf("job-%04d", len(c.jobs)+1), verb: verb, row: r, call: call, planned: planned,
-		sight: broker.JobStatus{State: lifecycle.JobProcessing}, ends: c.due(call.PlanGUID),
+		status: broker.JobStatus{State: lifecycle.JobProcessing}, ends: c.due(call.PlanGUID),
 	}
 	c.jobs = append(c.jobs, j)
 	r.job = j
@@ -347,9 +347,9 @@ func (c *FakeCloud) end(j *fakeJob, e End) {
 	} else {
 		c.succeed(j)
 	}
-	j.sight = broker.JobStatus{State: lifecycle.JobComplete}
+	j.status = broker.JobStatus{State: lifecycle.JobComplete}
 	if e.Fail {
-		j.sight = broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: e.FromBackingBroker, Description: e.Description, Code: e.Code}
+		j.status = broker.JobStatus{State: lifecycle.JobFailed, FromBackingBroker: e.FromBackingBroker, Description: e.Description, Code: e.Code}
 	}
 }
 
@@ -376,7 +376,7 @@ func (c *FakeCloud) succeed(j *fakeJob) {
 func (c *FakeCloud) Finish(job string, e End) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := slices.IndexFunc(c.jobs, func(j *fakeJob) bool { return j.guid == job && !j.sight.State.Ended() })
+	i := slices.IndexFunc(c.jobs, func(j *fakeJob) bool { return j.guid == job && !j.status.State.Ended() })
 	if i >= 0 {
 		c.end(c.jobs[i], e)
 	}
@@ -387,7 +387,7 @@ func (c *FakeCloud) FinishAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
-		if !j.sight.State.Ended() {
+		if !j.status.State.Ended() {
 			c.end(j, j.planned)
 		}
 	}
@@ -399,7 +399,7 @@ func (c *FakeCloud) Running() []string {
 	defer c.mu.Unlock()
 	var out []string
 	for _, j := range c.jobs {
-		if !j.sight.State.Ended() {
+		if !j.status.State.Ended() {
 			out = append(out, j.guid)
 		}
 	}
@@ -411,8 +411,8 @@ func (c *FakeCloud) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
-		if j.sight.State.Ended() {
-			j.sight = broker.JobStatus{State: lifecycle.JobLost}
+		if j.status.State.Ended() {
+			j.status = broker.JobStatus{State: lifecycle.JobLost}
 		}
 	}
 }
@@ -427,9 +427,9 @@ func (c *FakeCloud) Job(ctx context.Context, guid string) (broker.JobStatus, err
 	if i < 0 {
 		return broker.JobStatus{State: lifecycle.JobLost}, nil
 	}
-	sight := c.jobs[i].sight
+	status := c.jobs[i].status
 	if row := c.jobs[i].row; c.row(row.guid, row.key) == row {
-		sight.GUID = row.guid // named while the row is there
+		status.GUID = row.guid // named while the row is there
 	}
-	return sight, nil
+	return status, nil
 }

@@ -27,7 +27,7 @@ type Store interface {
 // storeClauses is the contract, a clause a line.
 var storeClauses = []struct {
 	name string
-	test func(t *testing.T, s *storeRoom)
+	test func(t *testing.T, s *storeUnderTest)
 }{
 	{"a record that was never put is not found", neverPut},
 	{"a create at revision 0 stores revision 1", createStores},
@@ -90,7 +90,7 @@ func TestStore(t *testing.T, open func(t *testing.T, now func() time.Time) Store
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			clock := &storeClock{at: storeEpoch}
-			c.test(t, &storeRoom{Store: open(t, clock.now), clock: clock})
+			c.test(t, &storeUnderTest{Store: open(t, clock.now), clock: clock})
 		})
 	}
 }
@@ -117,14 +117,14 @@ func (c *storeClock) advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// storeRoom is a store under test with its clock and the steps that clauses share.
-type storeRoom struct {
+// storeUnderTest is a store under test with its clock and the steps that clauses share.
+type storeUnderTest struct {
 	Store
 	clock *storeClock
 }
 
 // mustPut stores r and checks what came back.
-func (s *storeRoom) mustPut(t *testing.T, r broker.Record, revision int64) broker.Record {
+func (s *storeUnderTest) mustPut(t *testing.T, r broker.Record, revision int64) broker.Record {
 	t.Helper()
 	got, err := s.Put(t.Context(), r, revision)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *storeRoom) mustPut(t *testing.T, r broker.Record, revision int64) broke
 }
 
 // mustHold checks that Get returns want.
-func (s *storeRoom) mustHold(t *testing.T, want broker.Record) {
+func (s *storeUnderTest) mustHold(t *testing.T, want broker.Record) {
 	t.Helper()
 	got, err := s.Get(t.Context(), want.Key)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *storeRoom) mustHold(t *testing.T, want broker.Record) {
 }
 
 // mustLack checks that there is no record.
-func (s *storeRoom) mustLack(t *testing.T, key broker.Key) {
+func (s *storeUnderTest) mustLack(t *testing.T, key broker.Key) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), key); !errors.Is(err, broker.ErrNotFound) {
 		t.Fatalf("Get = revision %d, %v; want ErrNotFound", got.Revision, err)
@@ -154,7 +154,7 @@ func (s *storeRoom) mustLack(t *testing.T, key broker.Key) {
 }
 
 // mustConflict checks that a put is refused and comes back with want, which is the zero record for none.
-func (s *storeRoom) mustConflict(t *testing.T, r broker.Record, revision int64, want broker.Record) {
+func (s *storeUnderTest) mustConflict(t *testing.T, r broker.Record, revision int64, want broker.Record) {
 	t.Helper()
 	got, err := s.Put(t.Context(), r, revision)
 	if !errors.Is(err, broker.ErrConflict) {
@@ -232,7 +232,7 @@ func gone(key broker.Key, token string, expires time.Time) broker.Record {
 	return r
 }
 
-func everyField(t *testing.T, s *storeRoom) {
+func everyField(t *testing.T, s *storeUnderTest) {
 	for _, key := range []broker.Key{instanceKey("i"), bindingKey("i", "b")} {
 		r := fullRecord(key)
 		s.mustHold(t, s.mustPut(t, r, 0))

@@ -17,7 +17,7 @@ func catalogOf(client, body string) broker.StoredCatalog {
 	return broker.StoredCatalog{Client: client, Fetched: storeEpoch.Add(-time.Hour), Body: []byte(body)}
 }
 
-func (s *storeRoom) mustPutCatalog(t *testing.T, c broker.StoredCatalog, revision int64) broker.StoredCatalog {
+func (s *storeUnderTest) mustPutCatalog(t *testing.T, c broker.StoredCatalog, revision int64) broker.StoredCatalog {
 	t.Helper()
 	got, err := s.PutCatalog(t.Context(), c, revision)
 	if err != nil {
@@ -28,7 +28,7 @@ func (s *storeRoom) mustPutCatalog(t *testing.T, c broker.StoredCatalog, revisio
 	return got
 }
 
-func (s *storeRoom) mustHoldCatalog(t *testing.T, want broker.StoredCatalog) {
+func (s *storeUnderTest) mustHoldCatalog(t *testing.T, want broker.StoredCatalog) {
 	t.Helper()
 	got, err := s.Catalog(t.Context(), want.Client)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s *storeRoom) mustHoldCatalog(t *testing.T, want broker.StoredCatalog) {
 	sameCatalog(t, got, want)
 }
 
-func (s *storeRoom) mustLackCatalog(t *testing.T, client string) {
+func (s *storeUnderTest) mustLackCatalog(t *testing.T, client string) {
 	t.Helper()
 	if _, err := s.Catalog(t.Context(), client); !errors.Is(err, broker.ErrNotFound) {
 		t.Fatalf("Catalog: %v; want ErrNotFound", err)
@@ -51,14 +51,14 @@ func sameCatalog(t *testing.T, got, want broker.StoredCatalog) {
 	}
 }
 
-func catalogNeverPut(t *testing.T, s *storeRoom) {
+func catalogNeverPut(t *testing.T, s *storeUnderTest) {
 	s.mustLackCatalog(t, "client-a")
 	s.mustPutCatalog(t, catalogOf("client-a", `{}`), 0)
 	s.mustLackCatalog(t, "client")
 	s.mustLackCatalog(t, "client-a-b")
 }
 
-func catalogRoundTrip(t *testing.T, s *storeRoom) {
+func catalogRoundTrip(t *testing.T, s *storeUnderTest) {
 	a := s.mustPutCatalog(t, catalogOf("client-a", `{"offerings":[ 1 ]}`), 0)
 	b := s.mustPutCatalog(t, catalogOf("client-b", "any bytes \x00\xff"), 0)
 	empty := s.mustPutCatalog(t, catalogOf("client-c", ""), 0)
@@ -70,7 +70,7 @@ func catalogRoundTrip(t *testing.T, s *storeRoom) {
 	s.mustHoldCatalog(t, b)
 }
 
-func catalogConflicts(t *testing.T, s *storeRoom) {
+func catalogConflicts(t *testing.T, s *storeUnderTest) {
 	got, err := s.PutCatalog(t.Context(), catalogOf("client-a", `x`), 1)
 	if !errors.Is(err, broker.ErrConflict) || got.Revision != 0 {
 		t.Fatalf("PutCatalog of an absent one at revision 1 = revision %d, %v; want 0 and ErrConflict", got.Revision, err)
@@ -88,7 +88,7 @@ func catalogConflicts(t *testing.T, s *storeRoom) {
 	s.mustHoldCatalog(t, stored)
 }
 
-func catalogRace(t *testing.T, s *storeRoom) {
+func catalogRace(t *testing.T, s *storeUnderTest) {
 	got := make([]broker.StoredCatalog, 8)
 	errs := make([]error, len(got))
 	var writers sync.WaitGroup
@@ -116,7 +116,7 @@ func catalogRace(t *testing.T, s *storeRoom) {
 	}
 }
 
-func catalogLarge(t *testing.T, s *storeRoom) {
+func catalogLarge(t *testing.T, s *storeUnderTest) {
 	large := catalogOf("client-a", string(textOf(2<<20)))
 	s.mustHoldCatalog(t, s.mustPutCatalog(t, large, 0))
 	large.Body = textOf(2<<20 - 1)
@@ -124,7 +124,7 @@ func catalogLarge(t *testing.T, s *storeRoom) {
 	s.mustHoldCatalog(t, s.mustPutCatalog(t, catalogOf("client-a", "small"), 2))
 }
 
-func catalogCancelled(t *testing.T, s *storeRoom) {
+func catalogCancelled(t *testing.T, s *storeUnderTest) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.PutCatalog(ctx, catalogOf("client-a", `{}`), 0); err == nil {

@@ -16,7 +16,7 @@ import (
 )
 
 // mustUnfinished checks the answer to one query, in order, once the store has caught up.
-func (s *storeRoom) mustUnfinished(t *testing.T, due time.Time, limit int, want ...broker.Record) {
+func (s *storeUnderTest) mustUnfinished(t *testing.T, due time.Time, limit int, want ...broker.Record) {
 	t.Helper()
 	var names []broker.Unfinished
 	for _, r := range want {
@@ -34,7 +34,7 @@ func (s *storeRoom) mustUnfinished(t *testing.T, due time.Time, limit int, want 
 	})
 }
 
-func (s *storeRoom) unfinishedCount(due time.Time, limit, want int) func(context.Context) string {
+func (s *storeUnderTest) unfinishedCount(due time.Time, limit, want int) func(context.Context) string {
 	return func(ctx context.Context) string {
 		got, err := s.Unfinished(ctx, due, "", limit)
 		if n := len(got.Operations); err != nil || n != want {
@@ -44,7 +44,7 @@ func (s *storeRoom) unfinishedCount(due time.Time, limit, want int) func(context
 	}
 }
 
-func dueIsInclusive(t *testing.T, s *storeRoom) {
+func dueIsInclusive(t *testing.T, s *storeUnderTest) {
 	r := s.mustPut(t, busy(bindingKey("i", "b"), "op", storeEpoch), 0)
 	s.mustPut(t, ready(instanceKey("i"), "not running"), 0)
 	s.mustUnfinished(t, storeEpoch, 10, r)
@@ -53,7 +53,7 @@ func dueIsInclusive(t *testing.T, s *storeRoom) {
 	s.mustUnfinished(t, storeEpoch, 0)
 }
 
-func unfinishedOrder(t *testing.T, s *storeRoom) {
+func unfinishedOrder(t *testing.T, s *storeUnderTest) {
 	var want []broker.Record
 	for n := range 12 {
 		// Out of order in time and in key, and across the second.
@@ -74,7 +74,7 @@ func unfinishedOrder(t *testing.T, s *storeRoom) {
 	s.mustUnfinished(t, ordered[6].Due(), 100, ordered[:7]...)
 }
 
-func unfinishedEnds(t *testing.T, s *storeRoom) {
+func unfinishedEnds(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	ends := []lifecycle.State{
 		lifecycle.Ready, lifecycle.CreateFailed, lifecycle.UpdateFailed, lifecycle.DeleteFailed, lifecycle.Gone,
@@ -88,7 +88,7 @@ func unfinishedEnds(t *testing.T, s *storeRoom) {
 	}
 }
 
-func unfinishedMoves(t *testing.T, s *storeRoom) {
+func unfinishedMoves(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	s.mustPut(t, busy(key, "op", storeEpoch), 0)
 	later := s.mustPut(t, busy(key, "op", storeEpoch.Add(time.Hour)), 1)
@@ -100,7 +100,7 @@ func unfinishedMoves(t *testing.T, s *storeRoom) {
 	s.mustUnfinished(t, storeEpoch.Add(2*time.Hour), 10, same)
 }
 
-func unfinishedSuperseded(t *testing.T, s *storeRoom) {
+func unfinishedSuperseded(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	s.mustPut(t, busy(key, "create-1", storeEpoch), 0)
 	r := busy(key, "delete-2", storeEpoch)
@@ -110,7 +110,7 @@ func unfinishedSuperseded(t *testing.T, s *storeRoom) {
 }
 
 // unfinishedExpired is about a record that no rule makes, so that no rule is needed for it either.
-func unfinishedExpired(t *testing.T, s *storeRoom) {
+func unfinishedExpired(t *testing.T, s *storeUnderTest) {
 	odd := busy(instanceKey("i"), "op", storeEpoch)
 	odd.Lifecycle.ExpiresAt = storeEpoch.Add(time.Hour)
 	odd = s.mustPut(t, odd, 0)
@@ -123,7 +123,7 @@ func unfinishedExpired(t *testing.T, s *storeRoom) {
 
 // pages follows the pages of what is due until the last, and returns the operations in order. between is called after
 // each page.
-func (s *storeRoom) pages(t *testing.T, due time.Time, limit int, between func(seen int)) []string {
+func (s *storeUnderTest) pages(t *testing.T, due time.Time, limit int, between func(seen int)) []string {
 	t.Helper()
 	var seen []string
 	for after := ""; ; {
@@ -146,7 +146,7 @@ func (s *storeRoom) pages(t *testing.T, due time.Time, limit int, between func(s
 }
 
 // unfinishedPages is about more operations than a page holds, many of them due at the same instant.
-func unfinishedPages(t *testing.T, s *storeRoom) {
+func unfinishedPages(t *testing.T, s *storeUnderTest) {
 	end := storeEpoch.Add(time.Hour)
 	const many = 40
 	for n := range many {
@@ -169,7 +169,7 @@ func unfinishedPages(t *testing.T, s *storeRoom) {
 }
 
 // unfinishedGoesOn: what was on a page is moved by whoever works on it.
-func unfinishedGoesOn(t *testing.T, s *storeRoom) {
+func unfinishedGoesOn(t *testing.T, s *storeUnderTest) {
 	end := storeEpoch.Add(time.Hour)
 	var all []string
 	for n := range 12 {
@@ -198,7 +198,7 @@ func unfinishedGoesOn(t *testing.T, s *storeRoom) {
 	}
 }
 
-func lastAudit(t *testing.T, s *storeRoom) {
+func lastAudit(t *testing.T, s *storeUnderTest) {
 	ctx := t.Context()
 	for _, step := range []struct {
 		client    string
@@ -241,7 +241,7 @@ var awkward = []string{
 }
 
 // awkwardIDs stores each id as an instance and as a binding, for two clients.
-func awkwardIDs(t *testing.T, s *storeRoom) {
+func awkwardIDs(t *testing.T, s *storeUnderTest) {
 	var records []broker.Record
 	for n, id := range awkward {
 		records = append(records,
@@ -255,7 +255,7 @@ func awkwardIDs(t *testing.T, s *storeRoom) {
 }
 
 // keepApart stores the records, leaving out keys met twice, and checks each one.
-func (s *storeRoom) keepApart(t *testing.T, records []broker.Record) {
+func (s *storeUnderTest) keepApart(t *testing.T, records []broker.Record) {
 	t.Helper()
 	stored := map[broker.Key]broker.Record{}
 	for _, r := range records {
@@ -279,7 +279,7 @@ func (s *storeRoom) keepApart(t *testing.T, records []broker.Record) {
 	}
 }
 
-func longIDs(t *testing.T, s *storeRoom) {
+func longIDs(t *testing.T, s *storeUnderTest) {
 	long := strings.Repeat("ab\xff\x00", 225)
 	client := strings.Repeat("c", 40)
 	var records []broker.Record
@@ -295,7 +295,7 @@ func longIDs(t *testing.T, s *storeRoom) {
 }
 
 // mustList checks the bindings of an instance, in any order.
-func (s *storeRoom) mustList(t *testing.T, instance broker.Key, want ...broker.Record) {
+func (s *storeUnderTest) mustList(t *testing.T, instance broker.Key, want ...broker.Record) {
 	t.Helper()
 	got, err := s.Bindings(t.Context(), instance)
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *storeRoom) mustList(t *testing.T, instance broker.Key, want ...broker.R
 	}
 }
 
-func bindingsAreOwn(t *testing.T, s *storeRoom) {
+func bindingsAreOwn(t *testing.T, s *storeUnderTest) {
 	s.mustPut(t, ready(instanceKey("i"), "instance"), 0)
 	one := s.mustPut(t, fullRecord(bindingKey("i", "one")), 0)
 	two := s.mustPut(t, ready(bindingKey("i", "two"), "two"), 0)
@@ -322,14 +322,14 @@ func bindingsAreOwn(t *testing.T, s *storeRoom) {
 	s.mustList(t, instanceKey("i"), one, two)
 }
 
-func noBindings(t *testing.T, s *storeRoom) {
+func noBindings(t *testing.T, s *storeUnderTest) {
 	s.mustList(t, instanceKey("i"))
 	s.mustPut(t, ready(instanceKey("i"), "a"), 0)
 	s.mustList(t, instanceKey("i"))
 }
 
 // manyBindings are more than fit into one page of an answer.
-func manyBindings(t *testing.T, s *storeRoom) {
+func manyBindings(t *testing.T, s *storeUnderTest) {
 	var want []broker.Record
 	for n := range 100 {
 		r := ready(bindingKey("i", fmt.Sprintf("b-%03d", n)), "t")
@@ -342,7 +342,7 @@ func manyBindings(t *testing.T, s *storeRoom) {
 // life is how long tombstones live in these clauses.
 const life = 8 * 24 * time.Hour
 
-func expiredGet(t *testing.T, s *storeRoom) {
+func expiredGet(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	stored := s.mustPut(t, gone(key, "a", s.clock.now().Add(life)), 0)
 	s.clock.advance(life - time.Nanosecond)
@@ -353,7 +353,7 @@ func expiredGet(t *testing.T, s *storeRoom) {
 	s.mustLack(t, key)
 }
 
-func expiredBinding(t *testing.T, s *storeRoom) {
+func expiredBinding(t *testing.T, s *storeUnderTest) {
 	short := s.mustPut(t, gone(bindingKey("i", "short"), "a", s.clock.now().Add(time.Hour)), 0)
 	long := s.mustPut(t, gone(bindingKey("i", "long"), "a", s.clock.now().Add(2*time.Hour)), 0)
 	s.mustList(t, instanceKey("i"), short, long)
@@ -361,7 +361,7 @@ func expiredBinding(t *testing.T, s *storeRoom) {
 	s.mustList(t, instanceKey("i"), long)
 }
 
-func expiredCreate(t *testing.T, s *storeRoom) {
+func expiredCreate(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	old := fullRecord(key)
 	old.Lifecycle.ExpiresAt = s.clock.now().Add(time.Hour)
@@ -377,7 +377,7 @@ func expiredCreate(t *testing.T, s *storeRoom) {
 	}
 }
 
-func expiredUpdate(t *testing.T, s *storeRoom) {
+func expiredUpdate(t *testing.T, s *storeUnderTest) {
 	key := bindingKey("i", "b")
 	s.mustPut(t, gone(key, "a", s.clock.now().Add(time.Hour)), 0)
 	s.clock.advance(time.Hour)
@@ -386,7 +386,7 @@ func expiredUpdate(t *testing.T, s *storeRoom) {
 	s.mustList(t, key)
 }
 
-func expiryMoves(t *testing.T, s *storeRoom) {
+func expiryMoves(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	s.mustPut(t, gone(key, "a", s.clock.now().Add(time.Hour)), 0)
 	later := s.mustPut(t, gone(key, "b", s.clock.now().Add(3*time.Hour)), 1)

@@ -14,31 +14,31 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-func neverPut(t *testing.T, s *storeRoom) {
+func neverPut(t *testing.T, s *storeUnderTest) {
 	s.mustLack(t, instanceKey("i"))
 	s.mustPut(t, ready(instanceKey("i"), "a"), 0)
 	s.mustLack(t, bindingKey("i", "b"))
 	s.mustLack(t, instanceKey("j"))
 }
 
-func createStores(t *testing.T, s *storeRoom) {
+func createStores(t *testing.T, s *storeUnderTest) {
 	s.mustHold(t, s.mustPut(t, ready(instanceKey("i"), "a"), 0))
 }
 
-func createConflicts(t *testing.T, s *storeRoom) {
+func createConflicts(t *testing.T, s *storeUnderTest) {
 	first := s.mustPut(t, ready(instanceKey("i"), "first"), 0)
 	s.mustConflict(t, ready(instanceKey("i"), "second"), 0, first)
 	s.mustHold(t, first)
 }
 
-func updateStores(t *testing.T, s *storeRoom) {
+func updateStores(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	for revision := range int64(5) {
 		s.mustHold(t, s.mustPut(t, ready(key, string(rune('a'+revision))), revision))
 	}
 }
 
-func updateConflicts(t *testing.T, s *storeRoom) {
+func updateConflicts(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	s.mustPut(t, ready(key, "a"), 0)
 	s.mustPut(t, ready(key, "b"), 1)
@@ -49,12 +49,12 @@ func updateConflicts(t *testing.T, s *storeRoom) {
 	s.mustHold(t, stored)
 }
 
-func updateOfAbsent(t *testing.T, s *storeRoom) {
+func updateOfAbsent(t *testing.T, s *storeUnderTest) {
 	s.mustConflict(t, ready(instanceKey("i"), "a"), 1, broker.Record{})
 	s.mustLack(t, instanceKey("i"))
 }
 
-func innerRevision(t *testing.T, s *storeRoom) {
+func innerRevision(t *testing.T, s *storeUnderTest) {
 	r := ready(instanceKey("i"), "a")
 	r.Revision = 17
 	stored := s.mustPut(t, r, 0)
@@ -62,7 +62,7 @@ func innerRevision(t *testing.T, s *storeRoom) {
 	s.mustConflict(t, r, 0, stored)
 }
 
-func cancelledPut(t *testing.T, s *storeRoom) {
+func cancelledPut(t *testing.T, s *storeUnderTest) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	key := instanceKey("i")
@@ -77,7 +77,7 @@ func cancelledPut(t *testing.T, s *storeRoom) {
 	s.mustHold(t, stored)
 }
 
-func sharesNothing(t *testing.T, s *storeRoom) {
+func sharesNothing(t *testing.T, s *storeUnderTest) {
 	given := fullRecord(instanceKey("i"))
 	stored, err := s.Put(t.Context(), given, 0)
 	if err != nil {
@@ -110,12 +110,12 @@ func scribble(r broker.Record) {
 	r.Lifecycle.OpenCalls[0].Number = -1
 }
 
-func bareRecord(t *testing.T, s *storeRoom) {
+func bareRecord(t *testing.T, s *storeUnderTest) {
 	s.mustHold(t, s.mustPut(t, broker.Record{Key: instanceKey("i")}, 0))
 	s.mustHold(t, s.mustPut(t, broker.Record{Key: bindingKey("i", "b")}, 0))
 }
 
-func lettersOfParameters(t *testing.T, s *storeRoom) {
+func lettersOfParameters(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	texts := []string{
 		`{}`, ` { "b" : 1 ,` + "\n\t" + `"a":2 } `, `{"big":9007199254740993,"e":1.0e+0}`,
@@ -135,7 +135,7 @@ func lettersOfParameters(t *testing.T, s *storeRoom) {
 	}
 }
 
-func parametersChange(t *testing.T, s *storeRoom) {
+func parametersChange(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	for i, text := range []string{"", `{"a":1}`, `{"a":1}`, `{"a":2}`, "", "", `{"a":1}`, ""} {
 		r := ready(key, "t")
@@ -146,7 +146,7 @@ func parametersChange(t *testing.T, s *storeRoom) {
 	}
 }
 
-func largeParameters(t *testing.T, s *storeRoom) {
+func largeParameters(t *testing.T, s *storeUnderTest) {
 	for _, key := range []broker.Key{instanceKey("i"), bindingKey("i", "b")} {
 		r := fullRecord(key)
 		r.Parameters = textOf(256 << 10)
@@ -170,7 +170,7 @@ func textOf(n int) json.RawMessage {
 }
 
 // tooLarge allows a store to take any of the sizes, but not to take it in part.
-func tooLarge(t *testing.T, s *storeRoom) {
+func tooLarge(t *testing.T, s *storeUnderTest) {
 	key := instanceKey("i")
 	stored := s.mustPut(t, fullRecord(key), 0)
 	for _, n := range []int{380 << 10, 399 << 10, 400 << 10, 401 << 10, 500 << 10, 1 << 20, 3 << 20} {
@@ -190,7 +190,7 @@ func tooLarge(t *testing.T, s *storeRoom) {
 	s.mustPut(t, ready(key, "small"), stored.Revision)
 }
 
-func closedStore(t *testing.T, s *storeRoom) {
+func closedStore(t *testing.T, s *storeUnderTest) {
 	c, ok := s.Store.(io.Closer)
 	if !ok {
 		t.Skip("this store cannot be closed")
@@ -220,17 +220,17 @@ func closedStore(t *testing.T, s *storeRoom) {
 }
 
 // raceCase prepares a key and returns it with the revision that all writers expect.
-type raceCase func(t *testing.T, s *storeRoom) (broker.Key, int64)
+type raceCase func(t *testing.T, s *storeUnderTest) (broker.Key, int64)
 
-func creates(*testing.T, *storeRoom) (broker.Key, int64) { return instanceKey("i"), 0 }
+func creates(*testing.T, *storeUnderTest) (broker.Key, int64) { return instanceKey("i"), 0 }
 
-func updates(t *testing.T, s *storeRoom) (broker.Key, int64) {
+func updates(t *testing.T, s *storeUnderTest) (broker.Key, int64) {
 	key := bindingKey("i", "b")
 	s.mustPut(t, ready(key, "a"), 0)
 	return key, s.mustPut(t, fullRecord(key), 1).Revision
 }
 
-func createsOverExpired(t *testing.T, s *storeRoom) (broker.Key, int64) {
+func createsOverExpired(t *testing.T, s *storeUnderTest) (broker.Key, int64) {
 	key := instanceKey("i")
 	s.mustPut(t, gone(key, "old", s.clock.now().Add(time.Second)), 0)
 	s.clock.advance(time.Second)
@@ -245,8 +245,8 @@ type try struct {
 
 // raceOf lets n writers loose on one key, a few rounds. Each writes parameters of its own, so that a loser can tell
 // whose record it was given.
-func raceOf(n int, prepare raceCase) func(*testing.T, *storeRoom) {
-	return func(t *testing.T, s *storeRoom) {
+func raceOf(n int, prepare raceCase) func(*testing.T, *storeUnderTest) {
+	return func(t *testing.T, s *storeUnderTest) {
 		key, revision := prepare(t, s)
 		for range 3 {
 			tries := s.race(t.Context(), n, func(i int) broker.Record {
@@ -264,7 +264,7 @@ func raceOf(n int, prepare raceCase) func(*testing.T, *storeRoom) {
 	}
 }
 
-func (s *storeRoom) race(ctx context.Context, n int, record func(int) broker.Record, revision int64) []try {
+func (s *storeUnderTest) race(ctx context.Context, n int, record func(int) broker.Record, revision int64) []try {
 	tries := make([]try, n)
 	start := make(chan struct{})
 	var writers sync.WaitGroup
@@ -299,7 +299,7 @@ func onlyWinner(t *testing.T, tries []try) broker.Record {
 	return winners[0]
 }
 
-func noFalseConflicts(t *testing.T, s *storeRoom) {
+func noFalseConflicts(t *testing.T, s *storeUnderTest) {
 	var writers sync.WaitGroup
 	for i := range 16 {
 		writers.Go(func() {
@@ -324,7 +324,7 @@ func noFalseConflicts(t *testing.T, s *storeRoom) {
 
 // monotonicReads writes with parameters coming and going, while readers check that what they see is whole, never older
 // than what they saw, nor than what the writer was told.
-func monotonicReads(t *testing.T, s *storeRoom) {
+func monotonicReads(t *testing.T, s *storeUnderTest) {
 	const last = 60
 	key := bindingKey("i", "b")
 	s.mustPut(t, numbered(key, 1), 0)
