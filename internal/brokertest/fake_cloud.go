@@ -319,7 +319,7 @@ type fakeJob struct {
 	call    broker.InstanceCall
 	planned End
 	ends    time.Time
-	status   broker.JobStatus
+	status  broker.JobStatus
 }
 
 // start is called with the lock held. A job that need not wait has ended when it returns.
