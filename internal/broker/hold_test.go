@@ -1,9 +1,12 @@
 package broker_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -277,4 +280,230 @@ func TestAHeldUnbind(t *testing.T) {
 		t.Errorf("UNB-08: %s, want gone", got)
 	}
 	r.left(1)
+}
+
+// halting is a workflow that can be stopped; it fails after it has noted what for.
+type halting struct {
+	broker.Workflow
+	r       *run
+	stopped []broker.Start
+}
+
+func (h *halting) Stop(_ context.Context, s broker.Start) error {
+	if rec := h.r.record(s.Key); rec.Lifecycle.Running(s.Operation) {
+		h.r.t.Errorf("the workflow of %s is stopped while it runs", s.Operation)
+	}
+	h.stopped = append(h.stopped, s)
+	return errors.New("throttled")
+}
+
+// TestAHeldRequestStopsItsWorkflow: the execution of a held request waits for its request's death, and costs less when
+// it is not waited out. Only whoever began it, and saw the operation end, stops it; that it cannot is nobody's trouble.
+func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		request func(*run) request
+		want    bool
+	}{
+		"a bind that ended":     {func(*run) request { return bindWith(sync) }, true},
+		"an asynchronous bind":  {func(*run) request { return bindWith(same) }, false},
+		"a duplicate of a bind": {func(r *run) request { r.bound(); return bindWith(sync) }, false},
+		"an unbind that ended": {func(r *run) request {
+			r.bound()
+			return deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })
+		}, true},
+		"an asynchronous unbind":       {func(r *run) request { r.bound(); return deleteWith("b", same) }, false},
+		"an instance has no held call": {func(*run) request { return deleteWith("", same) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, quick())
+			r.ready()
+			q := test.request(r)
+			h := &halting{Workflow: r.Workflow.Workflow, r: r}
+			r.Workflow.Workflow = h
+			before := len(r.Started)
+			if _, err := q.send(r); err != nil {
+				t.Fatal(err)
+			}
+			var want []broker.Start
+			if test.want {
+				want = r.Started[before:]
+			}
+			if diff := cmp.Diff(want, h.stopped); diff != "" {
+				t.Errorf("stopped (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestAHeldRequestOutOfTimeLeavesItsWorkflow: it is what the operation goes on with.
+func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	h := &halting{Workflow: r.Workflow.Workflow, r: r}
+	r.Workflow.Workflow = h
+	a := r.Reach(r.heldBind(), "Sleep")
+	r.Expire(a)
+	r.refused(a, broker.CodeOutOfTime)
+	if len(h.stopped) != 0 {
+		t.Errorf("stopped %+v", h.stopped)
+	}
+}
+
+func (r *run) bound() {
+	r.t.Helper()
+	if _, err := bindWith(sync).send(r); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestAHeldDuplicateStopsNothing: the workflow is that of the request which began it.
+func TestAHeldDuplicateStopsNothing(t *testing.T) {
+	t.Parallel()
+	held := func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
+	for name, test := range map[string]struct {
+		running   func(*run) *brokertest.Actor
+		duplicate request
+	}{
+		"of a bind":    {(*run).heldBind, bindWith(sync)},
+		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.Go("unbind", deleteWith("b", held).on(r)) }, deleteWith("b", held)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, quick())
+			r.ready()
+			h := &halting{Workflow: r.Workflow.Workflow, r: r}
+			first := r.Reach(test.running(r), "Sleep")
+			r.Workflow.Workflow = h
+			duplicate := r.Reach(r.Go("duplicate", test.duplicate.on(r)), "Sleep")
+			if _, err := r.settled(first); err != nil || len(h.stopped) != 1 {
+				t.Errorf("the first: %v, stopped %+v", err, h.stopped)
+			}
+			if _, err := r.settled(duplicate); err != nil || len(h.stopped) != 1 {
+				t.Errorf("the duplicate: %v, stopped %+v", err, h.stopped)
+			}
+		})
+	}
+}
+
+// TestAHeldRequestThatFailedStopsItsWorkflow: there is nothing left to drive.
+func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, quick())
+	q := provisionOf(brokertest.PlanAppOnly)
+	result, err := r.Broker.Provision(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.drive(result.Operation)
+	h := &halting{Workflow: r.Workflow.Workflow, r: r}
+	r.Workflow.Workflow = h
+	_, err = r.settled(r.Go("bind", bindWith(func(q *broker.BindRequest) {
+		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
+	}).on(r)))
+	if broker.CodeOf(err) != broker.CodeRequiresApp || len(h.stopped) != 1 {
+		t.Errorf("%v, stopped %+v", err, h.stopped)
+	}
+}
+
+// TestAHeldBindOverADeadStore is told at once, as every other request.
+func TestAHeldBindOverADeadStore(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	a := r.Reach(r.heldBind(), "Sleep")
+	r.Choose(a, brokertest.Proceed)
+	for n := 0; n < 20 && !a.Done() && a.At != "Sleep"; n++ {
+		r.Choose(a, brokertest.Drop)
+	}
+	r.refused(a, broker.CodeUnavailable)
+}
+
+// TestAHeldBindOfWhatWasDeletedSince [7, CON-53]: it ended well, and is being unbound, or was bound again, before the
+// request looked.
+func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
+	t.Parallel()
+	for name, since := range map[string]func(*run){
+		"it is being unbound": func(r *run) { r.accepted(r.unbind()) },
+		"it is gone":          func(r *run) { r.drive(r.accepted(r.unbind())) },
+		"it was bound again": func(r *run) {
+			r.drive(r.accepted(r.unbind()))
+			r.drive(r.accepted(r.bind()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, brokertest.ScheduleOptions{})
+			r.ready()
+			held := r.Reach(r.heldBind(), "Sleep")
+			op := r.record(bindingKey()).Lifecycle.Operation.ID
+			r.drive(op)
+			r.wants(op, osb.Succeeded)
+			since(r)
+			r.refused(held, broker.CodeConcurrency)
+		})
+	}
+}
+
+// heldUnbind begins an unbind that its platform wants finished in the answer.
+func (r *run) heldUnbind() *brokertest.Actor {
+	return r.Go("held unbind", func(ctx context.Context) (any, error) {
+		q := deleteOf("b")
+		q.AcceptsIncomplete = false
+		return r.Broker.Unbind(ctx, q)
+	})
+}
+
+// TestEachHeldRequestDrives: once the request that began the operation cannot be alive any more, the next one drives
+// it, whatever its workflow waits for; of many of them one.
+func TestEachHeldRequestDrives(t *testing.T) {
+	t.Parallel()
+	r, m := newGrudgingRun(t, quick())
+	r.ready()
+	r.drive(r.accepted(r.bind()))
+	m.look = sayer{text: "Nobody answers."}
+	first := r.Reach(r.heldUnbind(), "Sleep")
+	second := r.Reach(r.heldUnbind(), "Sleep")
+	r.Choose(first, brokertest.Drop)
+	r.refused(first, broker.CodeOutOfTime)
+	m.look = nil
+	looks := func() int { return strings.Count(strings.Join(r.Trace, "\n"), ": FindKeys: ") }
+	before := looks()
+	r.Reach(r.Reach(second, "Get binding"), "Sleep")
+	if n := looks() - before; n != 0 {
+		t.Errorf("%d look-ups while the first request may be alive", n)
+	}
+	r.Advance(26 * time.Second)
+	third := r.Reach(r.heldUnbind(), "Sleep")
+	for _, a := range []*brokertest.Actor{second, third} {
+		if result, err := r.settled(a); err != nil || result.Outcome != broker.OutcomeDeleted {
+			t.Errorf("%s = %+v, %v; want it deleted", a.Name, result, err)
+		}
+	}
+	if n := looks() - before; n == 0 || n > 3 || third.Writes > 0 {
+		t.Errorf("%d look-ups, %d writes of the third", n, third.Writes)
+	}
+	r.left(1)
+}
+
+// Whoever may wait is asked before the claim and never again turned away after it.
+func TestABindThatMayWaitIsHeld(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, quick())
+	r.ready()
+	asked := 0
+	began := func(ctx context.Context) context.Context {
+		return broker.WithWaiter(ctx, waiter(func() error {
+			if asked++; asked == 1 && r.record(bindingKey()).Revision != 0 {
+				t.Error("it is asked after the claim")
+			}
+			return nil
+		}))
+	}
+	result, err := bindWith(sync)(began(t.Context()), r.Broker)
+	if err != nil || result.Binding == nil || asked == 0 {
+		t.Errorf("%+v, %v, asked %d times; want the credentials", result, err, asked)
+	}
 }

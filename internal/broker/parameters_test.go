@@ -159,3 +159,50 @@ func TestACancelledOperationKeepsNoParameters(t *testing.T) {
 		})
 	}
 }
+
+// TestParametersPassThrough: law 9, Decided 14. They reach Cloud Foundry letter for letter, are dropped once it took
+// them, and are in no log.
+func TestParametersPassThrough(t *testing.T) {
+	t.Parallel()
+	const text = `{ "secret":"hunter2",  "n": 1.0e0, "big":9007199254740993 }`
+	var log bytes.Buffer
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.Log = &log
+	created, err := putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(text) }).send(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(r.record(instanceKey()).Parameters); got != text {
+		t.Errorf("stored until they are sent: %q, want %q", got, text)
+	}
+	r.step(created.Operation)
+	if got := r.Cloud.Left()[0].Parameters; got != text {
+		t.Errorf("Cloud Foundry got %q, want %q", got, text)
+	}
+	stored, err := json.Marshal(r.Store.All())
+	if err != nil || strings.Contains(string(stored), "hunter2") {
+		t.Errorf("after the POST was accepted the store has %s, %v", stored, err)
+	}
+	r.drive(created.Operation)
+	if strings.Contains(log.String(), "hunter2") || !strings.Contains(log.String(), "operation ended") {
+		t.Errorf("the log:\n%s", log.String())
+	}
+}
+
+// TestParametersOfAnOrphanAreDropped: a bind whose instance was deleted before its key was asked for.
+func TestParametersOfAnOrphanAreDropped(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	late := r.Reach(r.Go("bind", func(ctx context.Context) (any, error) {
+		q := bindOf(brokertest.PlanSmall)
+		q.Body.Parameters = json.RawMessage(`{"secret":"hunter2"}`)
+		return r.Broker.Bind(ctx, q)
+	}), "Put")
+	r.drive(r.accepted(r.remove()))
+	r.accepted(late)
+	r.refused(r.unbind(), broker.CodeGone)
+	if p := r.record(bindingKey()).Parameters; len(p) != 0 {
+		t.Errorf("the tombstone keeps %s", p)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
+	"github.com/ferry-broker/ferry/internal/osb"
 )
 
 func (r *run) fetchInstance() (broker.InstanceBody, error) {
@@ -323,4 +325,120 @@ func (r *run) place() broker.Place {
 		r.t.Fatal(err)
 	}
 	return place
+}
+
+// busyReader is a Cloud Foundry that reads nothing while an operation runs.
+type busyReader struct{ broker.Backend }
+
+func (busyReader) InstanceParameters(context.Context, string) (json.RawMessage, error) {
+	return nil, fmt.Errorf("409: %w", broker.ErrBusy)
+}
+
+// TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back is no outage.
+func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	r.Backend.Backend = busyReader{r.Cloud}
+	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+	if broker.CodeOf(err) != broker.CodeConcurrency {
+		t.Errorf("fetch: %v; want %s", err, broker.CodeConcurrency)
+	}
+}
+
+// TestPolls: OSB "Polling Last Operation", B1, B3, B9.
+func TestPolls(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	poll := func(operation string) string {
+		p, err := r.Broker.LastOperation(t.Context(), broker.PollRequest{Client: brokertest.Client, InstanceID: "i", Operation: operation})
+		if err != nil {
+			return string(broker.CodeOf(err))
+		}
+		if (p.State == osb.InProgress) != (p.RetryAfter > 0) || (p.State == osb.Succeeded) != (p.Description == "") {
+			t.Errorf("poll of %q = %+v: Retry-After while in progress, a description until it has succeeded", operation, p)
+		}
+		if p.DeleteDone {
+			return "deleted"
+		}
+		return string(p.State)
+	}
+	expect := func(when string, want map[string]string) {
+		t.Helper()
+		for operation, state := range want {
+			if got := poll(operation); got != state {
+				t.Errorf("%s: poll of %q = %s, want %s", when, operation, got, state)
+			}
+		}
+	}
+	expect("never seen", map[string]string{"": "NotFound", "create-1": "NotFound", "delete-1": "Gone"})
+	created := r.accepted(r.put())
+	expect("creating", map[string]string{"": "in progress", created: "in progress", "invented": "in progress"})
+	gone := r.accepted(r.remove())
+	expect("cancelled", map[string]string{"": "in progress", created: "failed", gone: "in progress", "invented": "in progress"})
+	r.drive(gone)
+	expect("gone", map[string]string{"": "deleted", created: "failed", gone: "deleted", "invented": "deleted"})
+	made := r.ready()
+	expect("made again", map[string]string{"": "succeeded", made: "succeeded", "invented": "succeeded", gone: "deleted"})
+	r.failed(r.accepted(r.patch(brokertest.PlanLarge)))
+	expect("update failed", map[string]string{"": "failed", made: "succeeded"})
+	r.drive(r.accepted(r.remove()))
+	r.Advance(193 * time.Hour)
+	expect("forgotten", map[string]string{"": "NotFound", made: "NotFound", gone: "Gone"})
+}
+
+// TestFetch: B10.
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{
+		"absent": "NotFound", "creating": "NotFound", "ready": "found", "updating": "ConcurrencyError", "deleting": "ConcurrencyError",
+		"create failed": "NotFound", "update failed": "found", "delete failed": "found", "gone": "NotFound",
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, brokertest.ScheduleOptions{})
+			states()[state](r)
+			body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+			got := "found"
+			if err != nil {
+				got = string(broker.CodeOf(err))
+			}
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if got == "found" && (body.PlanID != brokertest.PlanID(brokertest.PlanSmall) || string(body.Parameters) != `{"size": 1}`) {
+				t.Errorf("body = %+v", body)
+			}
+		})
+	}
+}
+
+func TestFetchOfABinding(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	fetch := func() (broker.BindingBody, error) {
+		return r.Broker.FetchBinding(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
+	}
+	missing := func(when string) {
+		t.Helper()
+		if _, err := fetch(); broker.CodeOf(err) != broker.CodeNotFound {
+			t.Errorf("%s: %v, want it not found", when, err)
+		}
+	}
+	r.ready()
+	missing("absent")
+	bound := r.accepted(r.bind())
+	missing("while it is made")
+	r.drive(bound)
+	body, err := fetch()
+	if err != nil || !strings.Contains(string(body.Credentials), brokertest.SecretOf("")) {
+		t.Errorf("ready: %+v, %v", body, err)
+	}
+	gone := r.accepted(r.unbind())
+	missing("while it is deleted")
+	r.drive(gone)
+	missing("gone")
+	r.drive(r.accepted(r.bind()))
+	r.Cloud.Vanish("b")
+	missing("when its key has vanished")
 }

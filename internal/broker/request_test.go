@@ -3,106 +3,16 @@ package broker_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/osb"
 )
-
-// dump is everything that a refused or absorbed request must leave alone.
-type dump struct {
-	Records []broker.Record
-	Cloud   []brokertest.Left
-	Starts  int
-}
-
-func (r *run) dump() dump {
-	return dump{Records: r.Store.All(), Cloud: r.Cloud.Left(), Starts: len(r.Started)}
-}
-
-// unchanged fails if anything is other than before.
-func (r *run) unchanged(before dump) {
-	r.t.Helper()
-	if diff := cmp.Diff(before, r.dump()); diff != "" {
-		r.t.Errorf("the request left a trace (-before +after):\n%s", diff)
-	}
-}
-
-// request is any verb with its body.
-type request func(context.Context, *broker.Broker) (broker.Result, error)
-
-func (q request) send(r *run) (broker.Result, error) { return q(r.t.Context(), r.Broker) }
-
-func putOf(change func(*broker.ProvisionRequest)) request {
-	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := provisionOf(brokertest.PlanSmall)
-		change(&q)
-		return b.Provision(ctx, q)
-	}
-}
-
-func patchOf(change func(*broker.UpdateRequest)) request {
-	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := updateTo(brokertest.PlanSmall)
-		change(&q)
-		return b.Update(ctx, q)
-	}
-}
-
-func bindWith(change func(*broker.BindRequest)) request {
-	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := bindOf(brokertest.PlanSmall)
-		change(&q)
-		return b.Bind(ctx, q)
-	}
-}
-
-func deleteWith(binding string, change func(*broker.DeleteRequest)) request {
-	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := deleteOf(binding)
-		change(&q)
-		if binding == "" {
-			return b.Deprovision(ctx, q)
-		}
-		return b.Unbind(ctx, q)
-	}
-}
-
-func same[T any](*T) {}
-
-func toLarge(q *broker.UpdateRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
-
-func large(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
-
-// states brings the instance into each state of the lifecycle table.
-func states() map[string]func(*run) {
-	return map[string]func(*run){
-		"absent":        func(*run) {},
-		"creating":      func(r *run) { r.accepted(r.put()) },
-		"ready":         func(r *run) { r.ready() },
-		"updating":      func(r *run) { r.ready(); r.accepted(r.patch(brokertest.PlanLarge)) },
-		"deleting":      func(r *run) { r.ready(); r.accepted(r.remove()) },
-		"create failed": func(r *run) { r.failed(r.accepted(r.put())) },
-		"update failed": func(r *run) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) },
-		"delete failed": func(r *run) { r.ready(); r.failed(r.accepted(r.remove())) },
-		"gone":          func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) },
-	}
-}
-
-// failed lets the job of an operation fail on the backing broker's word.
-func (r *run) failed(operation string) {
-	r.t.Helper()
-	r.step(operation)
-	r.failJob(brokertest.Rejected("no such luck"))
-	r.drive(operation)
-	r.wants(operation, osb.Failed)
-}
 
 // TestLifecycleTable is the table of design.md section 4 through the real verbs.
 func TestLifecycleTable(t *testing.T) {
@@ -135,20 +45,6 @@ func TestLifecycleTable(t *testing.T) {
 			})
 		}
 	}
-}
-
-// outcome is the word for an answer: the outcome, or the code of the refusal.
-func (r *run) outcome(q request) string {
-	r.t.Helper()
-	result, err := q.send(r)
-	if err != nil {
-		return string(broker.CodeOf(err))
-	}
-	needs := result.Outcome == broker.OutcomeAccepted || result.Outcome == broker.OutcomeRunning
-	if needs != (result.Operation != "") || needs != (result.RetryAfter >= 1 && result.RetryAfter <= 300) {
-		r.t.Errorf("%+v: an operation and Retry-After belong to a 202, and only there", result)
-	}
-	return string(result.Outcome)
 }
 
 // TestDuplicates: law 3, PROV-19, UPD-21, DEP-08, BIND-15, UNB-06.
@@ -306,5 +202,74 @@ func TestGoneMovesOnlyCounters(t *testing.T) {
 	r.Advance(193 * time.Hour)
 	if left := r.Store.All(); len(left) != 0 {
 		t.Errorf("the ghost outlives its time: %+v", left)
+	}
+}
+
+// TestASlowStore: a request whose time is over before anything has begun for it is sent again, and leaves no trace;
+// only one that is held may have begun something.
+func TestASlowStore(t *testing.T) {
+	t.Parallel()
+	poll := func(r *run) *brokertest.Actor {
+		return r.Go("poll", func(ctx context.Context) (any, error) {
+			return r.Broker.LastOperation(ctx, broker.PollRequest{Client: brokertest.Client, InstanceID: "i"})
+		})
+	}
+	patch := func(r *run) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }
+	for name, test := range map[string]struct {
+		request func(*run) *brokertest.Actor
+		calls   int // of the store, that are answered in time
+	}{
+		"PUT": {(*run).put, 0}, "poll": {poll, 0},
+		"DELETE": {(*run).remove, 0}, "DELETE before its claim": {(*run).remove, 1},
+		"PATCH": {patch, 0}, "PATCH before its claim": {patch, 1},
+		"bind": {(*run).bind, 0}, "bind that knows no instance yet": {(*run).bind, 1}, "bind before its claim": {(*run).bind, 2},
+		"held bind": {(*run).heldBind, 0}, "held bind before its claim": {(*run).heldBind, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, brokertest.ScheduleOptions{})
+			r.ready()
+			before := r.dump()
+			a := test.request(r)
+			for range test.calls {
+				r.Choose(a, brokertest.Proceed)
+			}
+			r.Expire(a)
+			r.Choose(a, brokertest.Drop)
+			r.Finish(a)
+			var e *broker.Error
+			if !errors.As(a.Err, &e) || e.Code != broker.CodeUnavailable || e.RetryAfter == 0 {
+				t.Errorf("%v, want it unavailable, with Retry-After", a.Err)
+			}
+			r.unchanged(before)
+		})
+	}
+}
+
+// TestRetryAfterEndsWithTheOperation (Decided 11): until the deadline the time to wait does not lead beyond it, and
+// after it the end is due at any moment.
+func TestRetryAfterEndsWithTheOperation(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		deadline, elapsed time.Duration
+		want              int
+	}{
+		"a deadline far away":         {168 * time.Hour, 2 * time.Hour, 300},
+		"shortly before the deadline": {90 * time.Second, 80 * time.Second, 10},
+		"an hour before":              {3 * time.Hour, 3*time.Hour - 70*time.Second, 70},
+		"less than a second before":   {90 * time.Second, 89900 * time.Millisecond, 1},
+		"after the deadline":          {3 * time.Hour, 3*time.Hour + time.Second, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, brokertest.ScheduleOptions{Deadline: test.deadline})
+			op := r.accepted(r.put())
+			r.Advance(test.elapsed)
+			again, err := putOf(same).send(r)
+			p, pollErr := r.polled(op)
+			if err != nil || pollErr != nil || p.RetryAfter != test.want || again.RetryAfter != test.want {
+				t.Errorf("a poll says %d (%v), a duplicate %d (%v), want %d", p.RetryAfter, pollErr, again.RetryAfter, err, test.want)
+			}
+		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
@@ -269,4 +271,112 @@ func (r *run) unfinished() []broker.Unfinished {
 		r.t.Fatal(err)
 	}
 	return running.Operations
+}
+
+// dump is everything that a refused or absorbed request must leave alone.
+type dump struct {
+	Records []broker.Record
+	Cloud   []brokertest.Left
+	Starts  int
+}
+
+func (r *run) dump() dump {
+	return dump{Records: r.Store.All(), Cloud: r.Cloud.Left(), Starts: len(r.Started)}
+}
+
+// unchanged fails if anything is other than before.
+func (r *run) unchanged(before dump) {
+	r.t.Helper()
+	if diff := cmp.Diff(before, r.dump()); diff != "" {
+		r.t.Errorf("the request left a trace (-before +after):\n%s", diff)
+	}
+}
+
+// request is any verb with its body.
+type request func(context.Context, *broker.Broker) (broker.Result, error)
+
+func (q request) send(r *run) (broker.Result, error) { return q(r.t.Context(), r.Broker) }
+
+func putOf(change func(*broker.ProvisionRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := provisionOf(brokertest.PlanSmall)
+		change(&q)
+		return b.Provision(ctx, q)
+	}
+}
+
+func patchOf(change func(*broker.UpdateRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := updateTo(brokertest.PlanSmall)
+		change(&q)
+		return b.Update(ctx, q)
+	}
+}
+
+func bindWith(change func(*broker.BindRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := bindOf(brokertest.PlanSmall)
+		change(&q)
+		return b.Bind(ctx, q)
+	}
+}
+
+func deleteWith(binding string, change func(*broker.DeleteRequest)) request {
+	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
+		q := deleteOf(binding)
+		change(&q)
+		if binding == "" {
+			return b.Deprovision(ctx, q)
+		}
+		return b.Unbind(ctx, q)
+	}
+}
+
+func same[T any](*T) {}
+
+func toLarge(q *broker.UpdateRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
+
+func large(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanLarge) }
+
+// states brings the instance into each state of the lifecycle table.
+func states() map[string]func(*run) {
+	return map[string]func(*run){
+		"absent":        func(*run) {},
+		"creating":      func(r *run) { r.accepted(r.put()) },
+		"ready":         func(r *run) { r.ready() },
+		"updating":      func(r *run) { r.ready(); r.accepted(r.patch(brokertest.PlanLarge)) },
+		"deleting":      func(r *run) { r.ready(); r.accepted(r.remove()) },
+		"create failed": func(r *run) { r.failed(r.accepted(r.put())) },
+		"update failed": func(r *run) { r.ready(); r.failed(r.accepted(r.patch(brokertest.PlanLarge))) },
+		"delete failed": func(r *run) { r.ready(); r.failed(r.accepted(r.remove())) },
+		"gone":          func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) },
+	}
+}
+
+// failed lets the job of an operation fail on the backing broker's word.
+func (r *run) failed(operation string) {
+	r.t.Helper()
+	r.step(operation)
+	r.failJob(brokertest.Rejected("no such luck"))
+	r.drive(operation)
+	r.wants(operation, osb.Failed)
+}
+
+// outcome is the word for an answer: the outcome, or the code of the refusal.
+func (r *run) outcome(q request) string {
+	r.t.Helper()
+	result, err := q.send(r)
+	if err != nil {
+		return string(broker.CodeOf(err))
+	}
+	needs := result.Outcome == broker.OutcomeAccepted || result.Outcome == broker.OutcomeRunning
+	if needs != (result.Operation != "") || needs != (result.RetryAfter >= 1 && result.RetryAfter <= 300) {
+		r.t.Errorf("%+v: an operation and Retry-After belong to a 202, and only there", result)
+	}
+	return string(result.Outcome)
+}
+
+// on is the request as an actor makes it.
+func (q request) on(r *run) func(context.Context) (any, error) {
+	return func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
 }

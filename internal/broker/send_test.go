@@ -3,6 +3,7 @@ package broker_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -72,8 +73,10 @@ type sayer struct {
 	after time.Duration
 }
 
-func (s sayer) Error() string          { return "status 403" }
-func (s sayer) UserText() string       { return s.text }
+func (s sayer) Error() string { return "status 403" }
+
+func (s sayer) UserText() string { return s.text }
+
 func (s sayer) RetryIn() time.Duration { return s.after }
 
 // TestNoNumberFromOutsideOutlivesTheDeadline: whatever Cloud Foundry asks for, an operation is looked at again within
@@ -191,47 +194,6 @@ func TestARefusedUnbindEndsItsDeprovision(t *testing.T) {
 	}
 }
 
-// heldUnbind begins an unbind that its platform wants finished in the answer.
-func (r *run) heldUnbind() *brokertest.Actor {
-	return r.Go("held unbind", func(ctx context.Context) (any, error) {
-		q := deleteOf("b")
-		q.AcceptsIncomplete = false
-		return r.Broker.Unbind(ctx, q)
-	})
-}
-
-// TestEachHeldRequestDrives: once the request that began the operation cannot be alive any more, the next one drives
-// it, whatever its workflow waits for; of many of them one.
-func TestEachHeldRequestDrives(t *testing.T) {
-	t.Parallel()
-	r, m := newGrudgingRun(t, quick())
-	r.ready()
-	r.drive(r.accepted(r.bind()))
-	m.look = sayer{text: "Nobody answers."}
-	first := r.Reach(r.heldUnbind(), "Sleep")
-	second := r.Reach(r.heldUnbind(), "Sleep")
-	r.Choose(first, brokertest.Drop)
-	r.refused(first, broker.CodeOutOfTime)
-	m.look = nil
-	looks := func() int { return strings.Count(strings.Join(r.Trace, "\n"), ": FindKeys: ") }
-	before := looks()
-	r.Reach(r.Reach(second, "Get binding"), "Sleep")
-	if n := looks() - before; n != 0 {
-		t.Errorf("%d look-ups while the first request may be alive", n)
-	}
-	r.Advance(26 * time.Second)
-	third := r.Reach(r.heldUnbind(), "Sleep")
-	for _, a := range []*brokertest.Actor{second, third} {
-		if result, err := r.settled(a); err != nil || result.Outcome != broker.OutcomeDeleted {
-			t.Errorf("%s = %+v, %v; want it deleted", a.Name, result, err)
-		}
-	}
-	if n := looks() - before; n == 0 || n > 3 || third.Writes > 0 {
-		t.Errorf("%d look-ups, %d writes of the third", n, third.Writes)
-	}
-	r.left(1)
-}
-
 // TestADriverComesBackSoonAfterAnOutage: the first answer makes the pace that of the beginning, and the number that
 // polls name with it.
 func TestADriverComesBackSoonAfterAnOutage(t *testing.T) {
@@ -251,4 +213,181 @@ func TestADriverComesBackSoonAfterAnOutage(t *testing.T) {
 	if step.Wait != 2*time.Second || err != nil || p.RetryAfter != 2 || p.Description != "Cloud Foundry is deleting the service instance." {
 		t.Errorf("the next step comes after %s, the poll says %+v, %v", step.Wait, p, err)
 	}
+}
+
+// hidden is a Cloud Foundry that does not show a plan for a while: so many calls that name a plan are refused.
+type hidden struct {
+	broker.Backend
+	refuse int
+	calls  int
+}
+
+func (h *hidden) refused(c broker.InstanceCall) bool {
+	if c.PlanGUID != "" {
+		h.calls++
+	}
+	return c.PlanGUID != "" && h.calls <= h.refuse
+}
+
+func stale() (broker.Answer, error) {
+	return broker.Answer{
+		Reply: lifecycle.ReplyRefused, StalePlan: true, Description: "Invalid service plan. Ensure that it exists.",
+	}, errors.New("422")
+}
+
+func (h *hidden) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
+	if h.refused(c) {
+		return stale()
+	}
+	return h.Backend.CreateInstance(ctx, c)
+}
+
+func (h *hidden) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
+	if h.refused(c) {
+		return stale()
+	}
+	return h.Backend.UpdateInstance(ctx, guid, c)
+}
+
+// TestAPlanThatWasRefused [R17]: the marketplace is read again. While it shows the plan, one more try is made, and then
+// the refusal stands.
+func TestAPlanThatWasRefused(t *testing.T) {
+	t.Parallel()
+	create := func(r *run) string { return r.accepted(r.put()) }
+	update := func(r *run) string { return r.accepted(r.patch(brokertest.PlanLarge)) }
+	for name, test := range map[string]struct {
+		request  func(*run) string
+		given    func(*run)
+		refuse   int // calls, counted from the request on
+		refreshs error
+		gone     bool // the marketplace, read again, does not show the plan
+		want     osb.OperationState
+		calls    int
+	}{
+		"a create, refused once":                   {create, nil, 1, nil, false, osb.Succeeded, 2},
+		"a create, refused twice":                  {create, nil, 2, nil, false, osb.Failed, 2},
+		"a create of a plan that is not shown":     {create, nil, 1, nil, true, osb.Failed, 1},
+		"a create while the marketplace is silent": {create, nil, 5, errors.New("503"), false, osb.Succeeded, 6},
+		"an update, refused once":                  {update, func(r *run) { r.ready() }, 1, nil, false, osb.Succeeded, 2},
+		"an update, refused twice":                 {update, func(r *run) { r.ready() }, 2, nil, false, osb.Failed, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cloud := &hidden{}
+			r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+				cloud.Backend = b
+				return cloud
+			}})
+			if test.given != nil {
+				test.given(r)
+			}
+			cloud.calls, cloud.refuse = 0, test.refuse
+			catalog := brokertest.NewFakeCatalog()
+			catalog.OnRefresh = func() error {
+				if test.gone {
+					catalog.Plans = nil
+				}
+				return test.refreshs
+			}
+			r.Catalog.Catalog = catalog
+			op := test.request(r)
+			r.drive(op)
+			r.wants(op, test.want)
+			if cloud.calls != test.calls {
+				t.Errorf("%d calls, want %d", cloud.calls, test.calls)
+			}
+		})
+	}
+}
+
+// TestTheNoteOutlivesItsRequest [3.5]: the request's time ends while its call is being answered. An unbind would have
+// to wait the call out if nobody noted the answer.
+func TestTheNoteOutlivesItsRequest(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	held := r.Reach(r.heldBind(), "CreateKey")
+	r.Choose(held, brokertest.Pause)
+	r.Expire(held)
+	r.refused(held, broker.CodeOutOfTime)
+	if l := r.record(bindingKey()).Lifecycle; len(l.OpenCalls) != 0 || l.Operation.Job == "" {
+		t.Errorf("open calls %+v, job %q; want the answer noted", l.OpenCalls, l.Operation.Job)
+	}
+}
+
+// TestALateNoteRemovesItsOwnCallOnly [3.5]: two ticks of one update send a PATCH each. The first one's answer comes
+// when the second's has been noted.
+func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
+	t.Parallel()
+	refuse := true
+	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		return refusesOnce{b, &refuse}
+	}})
+	r.ready()
+	op := r.accepted(r.patch(brokertest.PlanLarge))
+	one := r.Reach(r.tick(op), "UpdateInstance")
+	two := r.Reach(r.tick(op), "UpdateInstance")
+	r.Choose(one, brokertest.Pause) // refused, which nobody knows yet
+	r.Finish(two)
+	before := r.record(instanceKey()).Lifecycle
+	r.Finish(one)
+	after := r.record(instanceKey()).Lifecycle
+	if len(before.OpenCalls) != 1 || len(after.OpenCalls) != 0 {
+		t.Errorf("open calls %+v, then %+v; want the first one's removed", before.OpenCalls, after.OpenCalls)
+	}
+	if after.Operation != before.Operation {
+		t.Errorf("the operation was %+v, and is %+v", before.Operation, after.Operation)
+	}
+	r.drive(op)
+	r.wants(op, osb.Succeeded)
+}
+
+// refusesOnce refuses one PATCH for good.
+type refusesOnce struct {
+	broker.Backend
+	next *bool
+}
+
+func (b refusesOnce) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
+	if *b.next {
+		*b.next = false
+		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"}, errors.New("422")
+	}
+	return b.Backend.UpdateInstance(ctx, guid, c)
+}
+
+// TestASlowLookIsNoOutage: a look-up has a minute, however short the time is in which a call of unknown fate may still
+// take effect.
+func TestASlowLookIsNoOutage(t *testing.T) {
+	t.Parallel()
+	cloud := &timed{}
+	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
+		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
+	}})
+	cloud.Backend = r.Cloud
+	r.Backend.Backend = cloud
+	op := r.accepted(r.put())
+	r.step(op)
+	r.step(op)
+	if cloud.look < 50*time.Second || cloud.call > 2*time.Second {
+		t.Errorf("a look-up had %s, a call %s; want a minute, and no more than two seconds", cloud.look, cloud.call)
+	}
+}
+
+// timed notes how long a look-up and a call were given.
+type timed struct {
+	broker.Backend
+	look, call time.Duration
+}
+
+func (c *timed) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	at, _ := ctx.Deadline()
+	c.look = time.Until(at)
+	return c.Backend.FindInstances(ctx, name, guids...)
+}
+
+func (c *timed) CreateInstance(ctx context.Context, q broker.InstanceCall) (broker.Answer, error) {
+	at, _ := ctx.Deadline()
+	c.call = time.Until(at)
+	return c.Backend.CreateInstance(ctx, q)
 }

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -303,4 +304,186 @@ func TestElsewhereIsSaidAtOnce(t *testing.T) {
 			t.Errorf("the log does not hold %q:\n%s", want, log.String())
 		}
 	}
+}
+
+// offeringWatch notes looks that do not say which offering's space they are about.
+type offeringWatch struct {
+	broker.Backend
+	looks  *int
+	silent *[]string
+}
+
+func (w offeringWatch) saw(ctx context.Context, call string) {
+	*w.looks++
+	if broker.OfferingOf(ctx) != brokertest.OfferingDB {
+		*w.silent = append(*w.silent, call)
+	}
+}
+
+func (w offeringWatch) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	w.saw(ctx, "FindInstances")
+	return w.Backend.FindInstances(ctx, name, guids...)
+}
+
+func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
+	w.saw(ctx, "FindKeys")
+	return w.Backend.FindKeys(ctx, instance, name, guids...)
+}
+
+// TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that which space has to
+// be seen before nothing counts as gone.
+func TestLooksNameTheirOffering(t *testing.T) {
+	t.Parallel()
+	looks, silent := 0, []string{}
+	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		return offeringWatch{b, &looks, &silent}
+	}})
+	r.ready()
+	r.drive(r.accepted(r.bind()))
+	r.drive(r.accepted(r.unbind()))
+	r.drive(r.accepted(r.remove()))
+	if looks < 4 || len(silent) > 0 {
+		t.Errorf("of %d looks these named no offering: %q", looks, silent)
+	}
+}
+
+// movedBackend is a Cloud Foundry whose API has another address than before; known says that its configuration names
+// the former one.
+type movedBackend struct {
+	broker.Backend
+	to    *broker.Place
+	known bool
+}
+
+func (m movedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	look, err := m.Backend.FindInstances(ctx, name, guids...)
+	if *m.to != (broker.Place{}) {
+		look.Place = *m.to
+	}
+	return look, err
+}
+
+func (m movedBackend) Place(ctx context.Context) (broker.Place, error) {
+	if *m.to != (broker.Place{}) {
+		return *m.to, nil
+	}
+	return m.Backend.Place(ctx)
+}
+
+func (m movedBackend) Same(recorded broker.Place) bool {
+	return m.known && recorded.OrgGUID == m.to.OrgGUID
+}
+
+// TestAnAPIMayMove (docs/protocol.md 3.2): what was made under an address that the configuration calls a former one is
+// at home; elsewhere a delete waits and believes no absence.
+func TestAnAPIMayMove(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		var to broker.Place
+		r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+			return movedBackend{b, &to, known}
+		}})
+		r.ready()
+		to = broker.Place{API: "https://new.example", OrgGUID: r.record(instanceKey()).Lifecycle.Place.OrgGUID}
+		op := r.accepted(r.remove())
+		for range 6 {
+			r.step(op)
+			r.Cloud.FinishAll()
+		}
+		ended := len(r.unfinished()) == 0
+		if ended != known {
+			t.Errorf("the former address is known %v: the delete ended %v", known, ended)
+		}
+	}
+}
+
+// down is a Cloud Foundry that nobody can reach.
+type down struct{ broker.Backend }
+
+func (down) FindInstances(context.Context, string, ...string) (broker.Look, error) {
+	return broker.Look{}, errors.New("no route to host")
+}
+
+func (down) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer, error) {
+	return broker.Answer{Reply: lifecycle.ReplyUnknown}, errors.New("no route to host")
+}
+
+// TestAnOutageIsNoFailure: laws 8 and 10.
+func TestAnOutageIsNoFailure(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	up := r.Backend.Backend
+	r.Backend.Backend = down{Backend: up}
+	op := r.accepted(r.put())
+	for range 20 {
+		r.step(op)
+		r.Advance(5 * time.Minute)
+	}
+	r.wants(op, osb.InProgress)
+	r.Backend.Backend = up
+	r.drive(op)
+	r.wants(op, osb.Succeeded)
+}
+
+func TestAClientThatLeftTheConfiguration(t *testing.T) {
+	t.Parallel()
+	var backends map[string]broker.Backend
+	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) { backends = o.Backends }})
+	op := r.accepted(r.put())
+	backend := backends[brokertest.Client]
+	delete(backends, brokertest.Client)
+	for range 3 {
+		if step := r.step(op); step.Done || step.Wait <= 0 {
+			t.Errorf("step = %+v; want the operation to wait for its client", step)
+		}
+	}
+	backends[brokertest.Client] = backend
+	r.drive(op)
+	r.wants(op, osb.Succeeded)
+	r.left(1)
+}
+
+// TestANewLifeHasNoGUID [FI-07] (docs/protocol.md 1): what a former life was made as is not what is being made now,
+// neither for a GET nor for a bind.
+func TestANewLifeHasNoGUID(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(*run){
+		"after a delete":        func(r *run) { r.ready(); r.drive(r.accepted(r.remove())) },
+		"after a failed create": func(r *run) { r.failed(r.accepted(r.put())) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRun(t, brokertest.ScheduleOptions{})
+			before(r)
+			created := r.accepted(r.put())
+			if _, err := r.fetchInstance(); broker.CodeOf(err) != broker.CodeNotFound {
+				t.Errorf("GET while it is made: %v, want it not found", err)
+			}
+			bound := r.accepted(r.bind())
+			r.step(bound)
+			if r.called("CreateKey") {
+				t.Error("a key was asked for before there is an instance")
+			}
+			r.drive(created)
+			r.drive(bound)
+			r.wants(bound, osb.Succeeded)
+			r.left(2)
+		})
+	}
+}
+
+// TestTheLeaseCoversTheCall (docs/protocol.md 3.3): however long the look-up took before it, nobody else takes the
+// operation over while the call has its time.
+func TestTheLeaseCoversTheCall(t *testing.T) {
+	t.Parallel()
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.ready()
+	looker := r.Reach(r.tick(r.accepted(r.remove())), "FindInstances")
+	r.Advance(50 * time.Second)
+	r.Reach(looker, "DeleteInstance")
+	until := r.record(instanceKey()).Lifecycle.Operation.Lease.Until
+	if left := until.Sub(r.Now()); left != brokertest.CallTimeout {
+		t.Errorf("the lease ends in %s, want the %s of the call", left, brokertest.CallTimeout)
+	}
+	r.Finish(looker)
 }
