@@ -29,7 +29,7 @@ func successor(id, from, parameters string) request {
 // binds makes the binding, which must become ready.
 func (r *run) binds(id string, q request) {
 	r.t.Helper()
-	op, key := r.accepted(r.Go("bind "+id, q.on(r))), bindingKey()
+	op, key := r.accepted(r.begin("bind "+id, q)), bindingKey()
 	key.BindingID = id
 	for n := 0; n < 20 && r.record(key).Lifecycle.Running(op); n++ {
 		r.Finish(r.Go("tick", func(ctx context.Context) (any, error) { return r.Broker.Advance(ctx, key, op) }))

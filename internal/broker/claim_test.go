@@ -118,7 +118,7 @@ func refusedDifferent(r *run, c *tally) {
 	before := r.dump()
 	c.take()
 	q := putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`{"size": 2}`) })
-	r.refused(r.Go("other PUT", func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }), broker.CodeConflict)
+	r.refused(r.begin("other PUT", q), broker.CodeConflict)
 	r.asked(c, "put:instance")
 	r.unchanged(before)
 }

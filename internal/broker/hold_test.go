@@ -368,7 +368,7 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 		duplicate request
 	}{
 		"of a bind":    {(*run).heldBind, bindWith(sync)},
-		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.Go("unbind", deleteWith("b", held).on(r)) }, deleteWith("b", held)},
+		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.begin("unbind", deleteWith("b", held)) }, deleteWith("b", held)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -377,7 +377,7 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 			h := &halting{Workflow: r.Workflow.Workflow, r: r}
 			first := r.Reach(test.running(r), "Sleep")
 			r.Workflow.Workflow = h
-			duplicate := r.Reach(r.Go("duplicate", test.duplicate.on(r)), "Sleep")
+			duplicate := r.Reach(r.begin("duplicate", test.duplicate), "Sleep")
 			if _, err := r.settled(first); err != nil || len(h.stopped) != 1 {
 				t.Errorf("the first: %v, stopped %+v", err, h.stopped)
 			}
@@ -400,9 +400,9 @@ func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 	r.drive(result.Operation)
 	h := &halting{Workflow: r.Workflow.Workflow, r: r}
 	r.Workflow.Workflow = h
-	_, err = r.settled(r.Go("bind", bindWith(func(q *broker.BindRequest) {
+	_, err = r.settled(r.begin("bind", bindWith(func(q *broker.BindRequest) {
 		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
-	}).on(r)))
+	})))
 	if broker.CodeOf(err) != broker.CodeRequiresApp || len(h.stopped) != 1 {
 		t.Errorf("%v, stopped %+v", err, h.stopped)
 	}

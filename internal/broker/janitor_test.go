@@ -250,32 +250,6 @@ func TestResumeReadsPageAfterPage(t *testing.T) {
 	}
 }
 
-// moody is a Cloud Foundry that does not answer, or asks to be left alone, for as long as the test wants.
-type moody struct {
-	broker.Backend
-	away  bool
-	busy  time.Duration
-	posts int
-}
-
-func (m *moody) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	if m.away {
-		return broker.Look{}, errors.New("no route to host")
-	}
-	return m.Backend.FindInstances(ctx, name, guids...)
-}
-
-func (m *moody) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	m.posts++
-	switch {
-	case m.busy > 0:
-		return broker.Answer{Reply: lifecycle.ReplyBusy, RetryAfter: m.busy}, errors.New("429")
-	case m.away:
-		return broker.Answer{Reply: lifecycle.ReplyUnknown, RetryAfter: time.Hour}, errors.New("503 from somebody else")
-	}
-	return m.Backend.CreateInstance(ctx, c)
-}
-
 // pass lets every execution that was started make its steps, and the janitor its rounds, for a while. An execution that
 // has ended makes none.
 func (r *run) pass(operation string, d time.Duration) {
@@ -295,6 +269,37 @@ func (r *run) pass(operation string, d time.Duration) {
 	}
 }
 
+// moody says that Cloud Foundry does not answer, or asks to be left alone, and counts its POSTs.
+type moody struct {
+	away  bool
+	busy  time.Duration
+	posts int
+}
+
+func newMoodyRun(t *testing.T) (*run, *moody) {
+	t.Helper()
+	r, m := newRun(t, brokertest.ScheduleOptions{}), &moody{}
+	cloud := r.otherwise()
+	cloud.look = func(context.Context, string) (*broker.Look, error) {
+		if m.away {
+			return nil, errors.New("no route to host")
+		}
+		return nil, nil
+	}
+	cloud.call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+		m.posts++
+		switch {
+		case m.busy > 0:
+			return &broker.Answer{Reply: lifecycle.ReplyBusy, RetryAfter: m.busy}, errors.New("429")
+		case m.away:
+			return &broker.Answer{Reply: lifecycle.ReplyUnknown, RetryAfter: time.Hour}, errors.New("503 from somebody else")
+		default:
+			return nil, nil
+		}
+	}
+	return r, m
+}
+
 // TestTheJanitorLeavesTheLivingAlone: an operation whose driver waits, for whatever reason and however long, is not
 // started a second time.
 func TestTheJanitorLeavesTheLivingAlone(t *testing.T) {
@@ -310,11 +315,7 @@ func TestTheJanitorLeavesTheLivingAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &moody{}
-			r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-				m.Backend = b
-				return m
-			}})
+			r, m := newMoodyRun(t)
 			op := r.accepted(r.put())
 			test.before(r, m)
 			r.pass(op, 100*time.Minute)

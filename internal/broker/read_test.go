@@ -147,18 +147,18 @@ func (told) UserText() string { return "They are a list and not a JSON object." 
 func TestWhatVanishedIsNotFound(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		cloud func(*run) broker.Backend
-		want  string
+		look error
+		want string
 	}{
-		"confirmed":                      {func(r *run) broker.Backend { return r.Cloud }, "NotFound"},
-		"a look-up that is not answered": {func(r *run) broker.Backend { return blindLook{r.Cloud} }, ""},
+		"confirmed":                      {nil, "NotFound"},
+		"a look-up that is not answered": {errors.New("no answer"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRun(t, quick())
 			r.ready()
 			r.Cloud.Vanish("i")
-			r.Backend.Backend = test.cloud(r)
+			r.otherwise().look = func(context.Context, string) (*broker.Look, error) { return nil, test.look }
 			before := r.dump()
 			_, err := r.fetchInstance()
 			if got := codeOrNone(err); got != test.want {
@@ -174,13 +174,6 @@ func codeOrNone(err error) string {
 		return ""
 	}
 	return string(broker.CodeOf(err))
-}
-
-// blindLook is a Cloud Foundry in which a look-up says nothing.
-type blindLook struct{ broker.Backend }
-
-func (blindLook) FindInstance(context.Context, string) (broker.Look, error) {
-	return broker.Look{}, errors.New("no answer")
 }
 
 // TestAbsentElsewhereIsNotGone (docs/protocol.md 3.2): the client was pointed at another org since.
@@ -327,19 +320,12 @@ func (r *run) place() broker.Place {
 	return place
 }
 
-// busyReader is a Cloud Foundry that reads nothing while an operation runs.
-type busyReader struct{ broker.Backend }
-
-func (busyReader) InstanceParameters(context.Context, string) (json.RawMessage, error) {
-	return nil, fmt.Errorf("409: %w", broker.ErrBusy)
-}
-
 // TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back is no outage.
 func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
 	r.ready()
-	r.Backend.Backend = busyReader{r.Cloud}
+	r.Backend.Backend = mute{Backend: r.Cloud, err: fmt.Errorf("409: %w", broker.ErrBusy)}
 	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 	if broker.CodeOf(err) != broker.CodeConcurrency {
 		t.Errorf("fetch: %v; want %s", err, broker.CodeConcurrency)

@@ -94,39 +94,26 @@ func deleteOf(binding string) broker.DeleteRequest {
 	}
 }
 
-// put, patch, remove, bind and unbind begin an asynchronous request, which then waits before its first call.
-func (r *run) put() *brokertest.Actor {
-	return r.Go("PUT", func(ctx context.Context) (any, error) {
-		return r.Broker.Provision(ctx, provisionOf(brokertest.PlanSmall))
-	})
+// begin begins a request, which then waits before its first call.
+func (r *run) begin(name string, q request) *brokertest.Actor {
+	return r.Go(name, func(ctx context.Context) (any, error) { return q(ctx, r.Broker) })
 }
+
+// put, patch, remove, bind and unbind begin an asynchronous request, which then waits before its first call.
+func (r *run) put() *brokertest.Actor { return r.begin("PUT", putOf(same)) }
 
 func (r *run) patch(plan string) *brokertest.Actor {
-	return r.Go("PATCH", func(ctx context.Context) (any, error) { return r.Broker.Update(ctx, updateTo(plan)) })
+	return r.begin("PATCH", patchOf(func(q *broker.UpdateRequest) { q.Body.PlanID = brokertest.PlanID(plan) }))
 }
 
-func (r *run) remove() *brokertest.Actor {
-	return r.Go("DELETE", func(ctx context.Context) (any, error) { return r.Broker.Deprovision(ctx, deleteOf("")) })
-}
+func (r *run) remove() *brokertest.Actor { return r.begin("DELETE", deleteWith("", same)) }
 
-func (r *run) bind() *brokertest.Actor {
-	return r.Go("bind", func(ctx context.Context) (any, error) {
-		return r.Broker.Bind(ctx, bindOf(brokertest.PlanSmall))
-	})
-}
+func (r *run) bind() *brokertest.Actor { return r.begin("bind", bindWith(same)) }
 
-func (r *run) unbind() *brokertest.Actor {
-	return r.Go("unbind", func(ctx context.Context) (any, error) { return r.Broker.Unbind(ctx, deleteOf("b")) })
-}
+func (r *run) unbind() *brokertest.Actor { return r.begin("unbind", deleteWith("b", same)) }
 
 // heldBind begins a bind that its platform wants finished in the answer.
-func (r *run) heldBind() *brokertest.Actor {
-	return r.Go("held bind", func(ctx context.Context) (any, error) {
-		q := bindOf(brokertest.PlanSmall)
-		q.AcceptsIncomplete = false
-		return r.Broker.Bind(ctx, q)
-	})
-}
+func (r *run) heldBind() *brokertest.Actor { return r.begin("held bind", bindWith(sync)) }
 
 // tick begins one step of the operation.
 func (r *run) tick(operation string) *brokertest.Actor {
@@ -376,7 +363,74 @@ func (r *run) outcome(q request) string {
 	return string(result.Outcome)
 }
 
-// on is the request as an actor makes it.
-func (q request) on(r *run) func(context.Context) (any, error) {
-	return func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
+// otherwise is a Cloud Foundry that answers as a test wants, and as its Backend does where the test has no answer.
+type otherwise struct {
+	broker.Backend
+	// look answers look-ups, call POSTs, PATCHes and DELETEs, each told its method; nothing: no answer.
+	look func(ctx context.Context, method string) (*broker.Look, error)
+	call func(ctx context.Context, method string, c broker.InstanceCall) (*broker.Answer, error)
+}
+
+// otherwise puts one before the Cloud Foundry that the Broker has; beneath puts it beneath the scheduler's gates.
+func (r *run) otherwise() *otherwise {
+	o := &otherwise{Backend: r.Backend.Backend}
+	r.Backend.Backend = o
+	return o
+}
+
+func (o *otherwise) beneath(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+	o.Backend = b
+	return o
+}
+
+func (o *otherwise) find(ctx context.Context, method string, backend func() (broker.Look, error)) (broker.Look, error) {
+	if o.look != nil {
+		if look, err := o.look(ctx, method); err != nil {
+			return broker.Look{}, err
+		} else if look != nil {
+			return *look, nil
+		}
+	}
+	return backend()
+}
+
+func (o *otherwise) send(ctx context.Context, method string, c broker.InstanceCall, backend func() (broker.Answer, error)) (broker.Answer, error) {
+	if o.call != nil {
+		if answer, err := o.call(ctx, method, c); answer != nil {
+			return *answer, err
+		}
+	}
+	return backend()
+}
+
+func (o *otherwise) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
+	return o.find(ctx, "FindInstances", func() (broker.Look, error) { return o.Backend.FindInstances(ctx, name, guids...) })
+}
+
+func (o *otherwise) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+	return o.find(ctx, "FindInstance", func() (broker.Look, error) { return o.Backend.FindInstance(ctx, guid) })
+}
+
+func (o *otherwise) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
+	return o.find(ctx, "FindKeys", func() (broker.Look, error) { return o.Backend.FindKeys(ctx, instance, name, guids...) })
+}
+
+func (o *otherwise) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
+	return o.send(ctx, "CreateInstance", c, func() (broker.Answer, error) { return o.Backend.CreateInstance(ctx, c) })
+}
+
+func (o *otherwise) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
+	return o.send(ctx, "UpdateInstance", c, func() (broker.Answer, error) { return o.Backend.UpdateInstance(ctx, guid, c) })
+}
+
+func (o *otherwise) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
+	return o.send(ctx, "DeleteInstance", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.DeleteInstance(ctx, guid) })
+}
+
+func (o *otherwise) CreateKey(ctx context.Context, c broker.KeyCall) (broker.Answer, error) {
+	return o.send(ctx, "CreateKey", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.CreateKey(ctx, c) })
+}
+
+func (o *otherwise) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
+	return o.send(ctx, "DeleteKey", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.DeleteKey(ctx, guid) })
 }

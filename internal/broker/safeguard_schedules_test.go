@@ -327,26 +327,16 @@ func strangersStay(r *run) {
 	}
 }
 
-// refuser refuses one create for good.
-type refuser struct {
-	broker.Backend
-	next *bool
-}
-
-func (b refuser) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	if *b.next {
-		*b.next = false
-		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: "quota exceeded"}, errors.New("quota")
-	}
-	return b.Backend.CreateInstance(ctx, c)
-}
-
 func refusedWaits(r *run) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
-	backend := r.Backend.Backend
-	next := true
-	r.Backend.Backend = refuser{Backend: backend, next: &next}
+	posts := 0
+	r.otherwise().call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+		if posts++; posts > 1 {
+			return nil, nil
+		}
+		return &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "quota exceeded"}, errors.New("quota")
+	}
 	r.step(op)
 	r.step(op)
 	r.wants(op, osb.InProgress)

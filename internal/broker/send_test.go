@@ -14,57 +14,31 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// grudging answers instead of Cloud Foundry where a test says so.
+// grudging is what Cloud Foundry answers instead, where a test says so.
 type grudging struct {
-	broker.Backend
 	// create and remove answer a POST of an instance and any DELETE; look fails a look-up.
 	create, remove *broker.Answer
 	look           error
 	removals       int
 }
 
-func (m *grudging) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	if m.create != nil {
-		return *m.create, nil
-	}
-	return m.Backend.CreateInstance(ctx, c)
-}
-
-func (m *grudging) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
-	m.removals++
-	if m.remove != nil {
-		return *m.remove, nil
-	}
-	return m.Backend.DeleteInstance(ctx, guid)
-}
-
-func (m *grudging) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
-	m.removals++
-	if m.remove != nil {
-		return *m.remove, nil
-	}
-	return m.Backend.DeleteKey(ctx, guid)
-}
-
-func (m *grudging) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	if m.look != nil {
-		return broker.Look{}, m.look
-	}
-	return m.Backend.FindInstances(ctx, name, guids...)
-}
-
-func (m *grudging) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
-	if m.look != nil {
-		return broker.Look{}, m.look
-	}
-	return m.Backend.FindKeys(ctx, instance, name, guids...)
-}
-
 func newGrudgingRun(t *testing.T, o brokertest.ScheduleOptions) (*run, *grudging) {
 	t.Helper()
-	m := &grudging{}
-	o.Backend = func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend { m.Backend = b; return m }
-	return newRun(t, o), m
+	r, m := newRun(t, o), &grudging{}
+	cloud := r.otherwise()
+	cloud.look = func(context.Context, string) (*broker.Look, error) { return nil, m.look }
+	cloud.call = func(_ context.Context, method string, _ broker.InstanceCall) (*broker.Answer, error) {
+		switch method {
+		case "CreateInstance":
+			return m.create, nil
+		case "DeleteInstance", "DeleteKey":
+			m.removals++
+			return m.remove, nil
+		default:
+			return nil, nil
+		}
+	}
+	return r, m
 }
 
 // sayer is an error that has something to say to users, and how long to stay away.
@@ -215,40 +189,6 @@ func TestADriverComesBackSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
-// hidden is a Cloud Foundry that does not show a plan for a while: so many calls that name a plan are refused.
-type hidden struct {
-	broker.Backend
-	refuse int
-	calls  int
-}
-
-func (h *hidden) refused(c broker.InstanceCall) bool {
-	if c.PlanGUID != "" {
-		h.calls++
-	}
-	return c.PlanGUID != "" && h.calls <= h.refuse
-}
-
-func stale() (broker.Answer, error) {
-	return broker.Answer{
-		Reply: lifecycle.ReplyRefused, StalePlan: true, Description: "Invalid service plan. Ensure that it exists.",
-	}, errors.New("422")
-}
-
-func (h *hidden) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	if h.refused(c) {
-		return stale()
-	}
-	return h.Backend.CreateInstance(ctx, c)
-}
-
-func (h *hidden) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
-	if h.refused(c) {
-		return stale()
-	}
-	return h.Backend.UpdateInstance(ctx, guid, c)
-}
-
 // TestAPlanThatWasRefused [R17]: the marketplace is read again. While it shows the plan, one more try is made, and then
 // the refusal stands.
 func TestAPlanThatWasRefused(t *testing.T) {
@@ -273,15 +213,22 @@ func TestAPlanThatWasRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cloud := &hidden{}
-			r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-				cloud.Backend = b
-				return cloud
-			}})
+			r := newRun(t, brokertest.ScheduleOptions{})
 			if test.given != nil {
 				test.given(r)
 			}
-			cloud.calls, cloud.refuse = 0, test.refuse
+			calls := 0 // that name a plan, which Cloud Foundry does not show for a while
+			r.otherwise().call = func(_ context.Context, _ string, c broker.InstanceCall) (*broker.Answer, error) {
+				if c.PlanGUID != "" {
+					calls++
+				}
+				if c.PlanGUID == "" || calls > test.refuse {
+					return nil, nil
+				}
+				return &broker.Answer{
+					Reply: lifecycle.ReplyRefused, StalePlan: true, Description: "Invalid service plan. Ensure that it exists.",
+				}, errors.New("422")
+			}
 			catalog := brokertest.NewFakeCatalog()
 			catalog.OnRefresh = func() error {
 				if test.gone {
@@ -293,8 +240,8 @@ func TestAPlanThatWasRefused(t *testing.T) {
 			op := test.request(r)
 			r.drive(op)
 			r.wants(op, test.want)
-			if cloud.calls != test.calls {
-				t.Errorf("%d calls, want %d", cloud.calls, test.calls)
+			if calls != test.calls {
+				t.Errorf("%d calls, want %d", calls, test.calls)
 			}
 		})
 	}
@@ -319,10 +266,17 @@ func TestTheNoteOutlivesItsRequest(t *testing.T) {
 // when the second's has been noted.
 func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 	t.Parallel()
-	refuse := true
-	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-		return refusesOnce{b, &refuse}
-	}})
+	patches := 0
+	cloud := &otherwise{call: func(_ context.Context, method string, _ broker.InstanceCall) (*broker.Answer, error) {
+		if method != "UpdateInstance" {
+			return nil, nil
+		}
+		if patches++; patches > 1 {
+			return nil, nil
+		}
+		return &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"}, errors.New("422")
+	}}
+	r := newRun(t, brokertest.ScheduleOptions{Backend: cloud.beneath})
 	r.ready()
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	one := r.Reach(r.tick(op), "UpdateInstance")
@@ -342,52 +296,25 @@ func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 	r.wants(op, osb.Succeeded)
 }
 
-// refusesOnce refuses one PATCH for good.
-type refusesOnce struct {
-	broker.Backend
-	next *bool
-}
-
-func (b refusesOnce) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
-	if *b.next {
-		*b.next = false
-		return broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"}, errors.New("422")
-	}
-	return b.Backend.UpdateInstance(ctx, guid, c)
-}
-
 // TestASlowLookIsNoOutage: a look-up has a minute, however short the time is in which a call of unknown fate may still
 // take effect.
 func TestASlowLookIsNoOutage(t *testing.T) {
 	t.Parallel()
-	cloud := &timed{}
+	var look, call time.Duration
+	left := func(ctx context.Context) time.Duration { at, _ := ctx.Deadline(); return time.Until(at) }
 	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
 		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
 	}})
-	cloud.Backend = r.Cloud
-	r.Backend.Backend = cloud
+	cloud := r.otherwise()
+	cloud.look = func(ctx context.Context, _ string) (*broker.Look, error) { look = left(ctx); return nil, nil }
+	cloud.call = func(ctx context.Context, _ string, _ broker.InstanceCall) (*broker.Answer, error) {
+		call = left(ctx)
+		return nil, nil
+	}
 	op := r.accepted(r.put())
 	r.step(op)
 	r.step(op)
-	if cloud.look < 50*time.Second || cloud.call > 2*time.Second {
-		t.Errorf("a look-up had %s, a call %s; want a minute, and no more than two seconds", cloud.look, cloud.call)
+	if look < 50*time.Second || call > 2*time.Second {
+		t.Errorf("a look-up had %s, a call %s; want a minute, and no more than two seconds", look, call)
 	}
-}
-
-// timed notes how long a look-up and a call were given.
-type timed struct {
-	broker.Backend
-	look, call time.Duration
-}
-
-func (c *timed) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	at, _ := ctx.Deadline()
-	c.look = time.Until(at)
-	return c.Backend.FindInstances(ctx, name, guids...)
-}
-
-func (c *timed) CreateInstance(ctx context.Context, q broker.InstanceCall) (broker.Answer, error) {
-	at, _ := ctx.Deadline()
-	c.call = time.Until(at)
-	return c.Backend.CreateInstance(ctx, q)
 }

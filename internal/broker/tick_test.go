@@ -212,25 +212,16 @@ func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 	}
 }
 
-// unseen is a Cloud Foundry in which a name is taken by what no look-up shows.
-type unseen struct {
-	broker.Backend
-	posts *int
-}
-
-func (u unseen) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer, error) {
-	*u.posts++
-	return broker.Answer{Reply: lifecycle.ReplyTaken}, nil
-}
-
 // TestATakenNameThatIsNotSeen: an instance that is shared into the space, or a name that differs only in its case,
 // costs three POSTs at the usual pace (docs/protocol.md 4).
 func TestATakenNameThatIsNotSeen(t *testing.T) {
 	t.Parallel()
 	posts := 0
-	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-		return unseen{b, &posts}
-	}})
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.otherwise().call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+		posts++
+		return &broker.Answer{Reply: lifecycle.ReplyTaken}, nil
+	}
 	op := r.accepted(r.put())
 	for range 10 {
 		step := r.step(op)
@@ -306,38 +297,18 @@ func TestElsewhereIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// offeringWatch notes looks that do not say which offering's space they are about.
-type offeringWatch struct {
-	broker.Backend
-	looks  *int
-	silent *[]string
-}
-
-func (w offeringWatch) saw(ctx context.Context, call string) {
-	*w.looks++
-	if broker.OfferingOf(ctx) != brokertest.OfferingDB {
-		*w.silent = append(*w.silent, call)
-	}
-}
-
-func (w offeringWatch) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	w.saw(ctx, "FindInstances")
-	return w.Backend.FindInstances(ctx, name, guids...)
-}
-
-func (w offeringWatch) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
-	w.saw(ctx, "FindKeys")
-	return w.Backend.FindKeys(ctx, instance, name, guids...)
-}
-
 // TestLooksNameTheirOffering (docs/protocol.md 3.2): a process that has just started knows from that which space has to
 // be seen before nothing counts as gone.
 func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
 	looks, silent := 0, []string{}
-	r := newRun(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-		return offeringWatch{b, &looks, &silent}
-	}})
+	r := newRun(t, brokertest.ScheduleOptions{})
+	r.otherwise().look = func(ctx context.Context, method string) (*broker.Look, error) {
+		if looks++; broker.OfferingOf(ctx) != brokertest.OfferingDB {
+			silent = append(silent, method)
+		}
+		return nil, nil
+	}
 	r.ready()
 	r.drive(r.accepted(r.bind()))
 	r.drive(r.accepted(r.unbind()))
@@ -397,23 +368,16 @@ func TestAnAPIMayMove(t *testing.T) {
 	}
 }
 
-// down is a Cloud Foundry that nobody can reach.
-type down struct{ broker.Backend }
-
-func (down) FindInstances(context.Context, string, ...string) (broker.Look, error) {
-	return broker.Look{}, errors.New("no route to host")
-}
-
-func (down) CreateInstance(context.Context, broker.InstanceCall) (broker.Answer, error) {
-	return broker.Answer{Reply: lifecycle.ReplyUnknown}, errors.New("no route to host")
-}
-
 // TestAnOutageIsNoFailure: laws 8 and 10.
 func TestAnOutageIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
 	up := r.Backend.Backend
-	r.Backend.Backend = down{Backend: up}
+	away := r.otherwise()
+	away.look = func(context.Context, string) (*broker.Look, error) { return nil, errors.New("no route to host") }
+	away.call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+		return &broker.Answer{Reply: lifecycle.ReplyUnknown}, errors.New("no route to host")
+	}
 	op := r.accepted(r.put())
 	for range 20 {
 		r.step(op)
