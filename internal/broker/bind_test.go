@@ -69,8 +69,7 @@ func TestARotationKeepsTheParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			test(r)
 		})
 	}
@@ -145,11 +144,9 @@ func rotatedOverALostClaim(r *run) {
 }
 
 func (r *run) heldRotation() *brokertest.Actor {
-	return r.Go("held rotation", func(ctx context.Context) (any, error) {
-		q := bindOf(brokertest.PlanSmall)
+	return r.begin("held rotation", bindWith(func(q *broker.BindRequest) {
 		q.AcceptsIncomplete, q.BindingID, q.Body.PredecessorBindingID = false, "next", "b"
-		return r.Broker.Bind(ctx, q)
-	})
+	}))
 }
 
 func rotationHeld(r *run) {
@@ -214,8 +211,7 @@ func TestARotationThatCannotReadTheParameters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			r.binds("b", successor("b", "", readonly))
 			r.binds("b2", successor("b2", "b", ""))
 			test.cloud.Backend = r.Cloud
@@ -287,7 +283,6 @@ func TestOnlyWhatWaitsForCloudFoundryAsksToWait(t *testing.T) {
 			}
 			return result
 		}
-		held := func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
 
 		with := func(held bool) request {
 			return bindWith(func(q *broker.BindRequest) { q.AcceptsIncomplete, q.Body.Parameters = !held, []byte(`{"size":1}`) })
@@ -310,11 +305,11 @@ func TestOnlyWhatWaitsForCloudFoundryAsksToWait(t *testing.T) {
 		refused("a fetch of the binding", fetching("b"))
 		refused("a fetch of the instance", fetching(""))
 		answered("a fetch of what is not there", fetching("none"))
-		refused("a held unbind", deleteWith("b", held))
+		refused("a held unbind", deleteWith("b", syncDelete))
 		unbind := answered("an unbind in the background", deleteWith("b", same)).Operation
-		refused("a held one of the same binding", deleteWith("b", held))
+		refused("a held one of the same binding", deleteWith("b", syncDelete))
 		r.drive(unbind)
-		answered("an unbind of what is gone", deleteWith("b", held))
+		answered("an unbind of what is gone", deleteWith("b", syncDelete))
 		answered("a delete", deleteWith("", same))
 		for _, operation := range []string{create, bind, unbind} {
 			if operation == "" {

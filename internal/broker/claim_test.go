@@ -178,13 +178,12 @@ func leftTheCatalog(r *run, _ *tally) {
 
 func cannotBegin(r *run, c *tally) {
 	q := putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false })
-	sync := func(ctx context.Context) (any, error) { return q(ctx, r.Broker) }
 	before := r.dump()
-	r.refused(r.Go("PUT without the flag", sync), broker.CodeAsyncRequired)
+	r.refused(r.begin("PUT without the flag", q), broker.CodeAsyncRequired)
 	r.asked(c, "get:instance")
 	r.unchanged(before)
 	r.ready()
-	if result, err := r.answer(r.Go("PUT without the flag", sync)); err != nil || result.Outcome != broker.OutcomeExists {
+	if result, err := r.answer(r.begin("PUT without the flag", q)); err != nil || result.Outcome != broker.OutcomeExists {
 		r.t.Errorf("duplicate without the flag = %+v, %v; want it to exist", result, err)
 	}
 }
@@ -237,13 +236,7 @@ func (c away) PlanOf(context.Context, string, string) (broker.Plan, error) {
 func rotationReads(r *run, c *tally) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
-	rotate := func() *brokertest.Actor {
-		return r.Go("rotation", func(ctx context.Context) (any, error) {
-			q := bindOf(brokertest.PlanSmall)
-			q.BindingID, q.Body.PredecessorBindingID, q.Body.Parameters = "next", "b", nil
-			return r.Broker.Bind(ctx, q)
-		})
-	}
+	rotate := func() *brokertest.Actor { return r.begin("rotation", successor("next", "b", "")) }
 	op := r.accepted(rotate())
 	c.take()
 	a := rotate()
@@ -341,9 +334,7 @@ func lostRefusalOfAPut(r *run) {
 func lostRefusalOfABind(r *run) {
 	r.ready()
 	r.drive(r.accepted(r.bind()))
-	late := r.Reach(r.Go("bind", func(ctx context.Context) (any, error) {
-		return bindWith(func(q *broker.BindRequest) { q.Body.AppGUID = "another" })(ctx, r.Broker)
-	}), "Put")
+	late := r.Reach(r.begin("bind", bindWith(func(q *broker.BindRequest) { q.Body.AppGUID = "another" })), "Put")
 	r.Choose(late, brokertest.Lose)
 	r.drive(r.accepted(r.unbind()))
 	before := r.dump()

@@ -24,7 +24,7 @@ type explorer struct {
 	// opening are requests of the menu that some schedules begin with, each carried out to its end.
 	opening []int
 	// menu are the requests that may be made, and budget how many.
-	menu   []func(context.Context) (broker.Result, error)
+	menu   []request
 	names  []string
 	budget int
 	late   int
@@ -54,8 +54,8 @@ func (e *explorer) violated(format string, args ...any) {
 	e.Trace = append(e.Trace, "VIOLATED: "+e.violations[len(e.violations)-1])
 }
 
-func (e *explorer) allow(name string, f func(context.Context) (broker.Result, error)) {
-	e.menu, e.names = append(e.menu, f), append(e.names, name)
+func (e *explorer) allow(name string, q request) {
+	e.menu, e.names = append(e.menu, q), append(e.names, name)
 }
 
 // run plays the schedule and then lets everything come to rest.
@@ -105,7 +105,7 @@ func (e *explorer) request() {
 // begin sends the n-th request of the menu.
 func (e *explorer) begin(n int) *brokertest.Actor {
 	a := e.Go(fmt.Sprintf("%s #%d", e.names[n], len(e.requests)), func(ctx context.Context) (any, error) {
-		return e.menu[n](ctx)
+		return e.menu[n](ctx, e.Broker)
 	})
 	e.requests = append(e.requests, a)
 	return a
@@ -220,15 +220,9 @@ func TestSchedulesOfAnInstance(t *testing.T) {
 	t.Parallel()
 	explore(t, 150, func(e *explorer) {
 		e.allowInstance()
-		e.allow("PUT of another plan", func(ctx context.Context) (broker.Result, error) {
-			return e.Broker.Provision(ctx, provisionOf(brokertest.PlanLarge))
-		})
-		e.allow("PATCH to large", func(ctx context.Context) (broker.Result, error) {
-			return e.Broker.Update(ctx, updateTo(brokertest.PlanLarge))
-		})
-		e.allow("PATCH to small", func(ctx context.Context) (broker.Result, error) {
-			return e.Broker.Update(ctx, updateTo(brokertest.PlanSmall))
-		})
+		e.allow("PUT of another plan", putOf(large))
+		e.allow("PATCH to large", patchOf(toLarge))
+		e.allow("PATCH to small", patchOf(same))
 	})
 }
 
@@ -239,32 +233,16 @@ func TestSchedulesOfABinding(t *testing.T) {
 		e.budget = 8
 		e.opening = []int{0, 2} // PUT, bind
 		e.allowInstance()
-		e.allow("bind", func(ctx context.Context) (broker.Result, error) {
-			return e.Broker.Bind(ctx, bindOf(brokertest.PlanSmall))
-		})
-		e.allow("held bind", func(ctx context.Context) (broker.Result, error) {
-			q := bindOf(brokertest.PlanSmall)
-			q.AcceptsIncomplete = false
-			return e.Broker.Bind(ctx, q)
-		})
-		e.allow("unbind", func(ctx context.Context) (broker.Result, error) {
-			return e.Broker.Unbind(ctx, deleteOf("b"))
-		})
-		e.allow("held unbind", func(ctx context.Context) (broker.Result, error) {
-			q := deleteOf("b")
-			q.AcceptsIncomplete = false
-			return e.Broker.Unbind(ctx, q)
-		})
+		e.allow("bind", bindWith(same))
+		e.allow("held bind", bindWith(sync))
+		e.allow("unbind", deleteWith("b", same))
+		e.allow("held unbind", deleteWith("b", syncDelete))
 	})
 }
 
 func (e *explorer) allowInstance() {
-	e.allow("PUT", func(ctx context.Context) (broker.Result, error) {
-		return e.Broker.Provision(ctx, provisionOf(brokertest.PlanSmall))
-	})
-	e.allow("DELETE", func(ctx context.Context) (broker.Result, error) {
-		return e.Broker.Deprovision(ctx, deleteOf(""))
-	})
+	e.allow("PUT", putOf(same))
+	e.allow("DELETE", deleteWith("", same))
 }
 
 // explore plays schedules until one of them breaks a law.

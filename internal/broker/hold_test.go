@@ -16,8 +16,10 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// sync asks for a bind without accepts_incomplete.
+// sync and syncDelete ask for an answer without accepts_incomplete.
 func sync(q *broker.BindRequest) { q.AcceptsIncomplete = false }
+
+func syncDelete(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
 
 // quick is a cloud whose jobs end at once.
 func quick() brokertest.ScheduleOptions {
@@ -38,8 +40,7 @@ func (r *run) settled(a *brokertest.Actor) (broker.Result, error) {
 
 func TestAHeldBindAnswersWithCredentials(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, quick())
-	r.ready()
+	r := newReady(t, quick())
 	made, err := bindWith(sync).send(r)
 	if err != nil || made.Outcome != broker.OutcomeCreated || made.Operation != "" || made.Binding == nil {
 		t.Fatalf("BIND-13: %+v, %v; want it created", made, err)
@@ -74,8 +75,7 @@ func TestAHeldBindAnswersWithCredentials(t *testing.T) {
 
 func TestTheAppMayStandInEitherPlace(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, quick())
-	r.ready()
+	r := newReady(t, quick())
 	places := map[string]func(*broker.BindRequest){
 		"BIND-05 on top":       func(q *broker.BindRequest) { q.Body.AppGUID = "app" },
 		"BIND-06 in the place": func(q *broker.BindRequest) { q.Body.BindResource = &osb.BindResource{AppGUID: "app"} },
@@ -103,8 +103,7 @@ func TestTheAppMayStandInEitherPlace(t *testing.T) {
 
 func TestADuplicateOfAHeldBindWaitsAndGetsTheSame(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	first := r.Reach(r.heldBind(), "Sleep")
 	second := r.Reach(r.heldBind(), "Sleep")
 	one, err := r.settled(first)
@@ -122,8 +121,7 @@ func TestADuplicateOfAHeldBindWaitsAndGetsTheSame(t *testing.T) {
 
 func TestAHeldBindOutOfTime(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(held, brokertest.Drop)
 	r.refused(held, broker.CodeOutOfTime)
@@ -137,8 +135,7 @@ func TestAHeldBindOutOfTime(t *testing.T) {
 // TestATimeSpentOnReadingIsNoOutage: the time may also end while the record is read.
 func TestATimeSpentOnReadingIsNoOutage(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	held := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(held, brokertest.Proceed)
 	if held.At != "Get binding" {
@@ -150,8 +147,7 @@ func TestATimeSpentOnReadingIsNoOutage(t *testing.T) {
 
 func TestAnUnbindCancelsAHeldBind(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	held := r.Reach(r.heldBind(), "Sleep")
 	gone := r.accepted(r.unbind())
 	r.refused(held, broker.CodeConcurrency)
@@ -172,8 +168,7 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			held := r.Reach(r.heldBind(), "Sleep")
 			r.failJob(test.end)
 			_, err := r.settled(held)
@@ -195,8 +190,7 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 // TestALeftoverThatCannotBeRemovedIsNoSuccess: the key failed, and so does its removal.
 func TestALeftoverThatCannotBeRemovedIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	held := r.Reach(r.heldBind(), "Sleep")
 	for range 3 {
 		r.failJob(brokertest.Rejected("no"))
@@ -269,10 +263,9 @@ func TestABindThatCannotBeFetchedIsHeld(t *testing.T) {
 
 func TestAHeldUnbind(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, quick())
-	r.ready()
+	r := newReady(t, quick())
 	r.drive(r.accepted(r.bind()))
-	held := deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })
+	held := deleteWith("b", syncDelete)
 	if got := r.outcome(held); got != string(broker.OutcomeDeleted) {
 		t.Errorf("UNB-05: %s, want deleted", got)
 	}
@@ -305,20 +298,16 @@ func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 		request func(*run) request
 		want    bool
 	}{
-		"a bind that ended":     {func(*run) request { return bindWith(sync) }, true},
-		"an asynchronous bind":  {func(*run) request { return bindWith(same) }, false},
-		"a duplicate of a bind": {func(r *run) request { r.bound(); return bindWith(sync) }, false},
-		"an unbind that ended": {func(r *run) request {
-			r.bound()
-			return deleteWith("b", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false })
-		}, true},
+		"a bind that ended":            {func(*run) request { return bindWith(sync) }, true},
+		"an asynchronous bind":         {func(*run) request { return bindWith(same) }, false},
+		"a duplicate of a bind":        {func(r *run) request { r.bound(); return bindWith(sync) }, false},
+		"an unbind that ended":         {func(r *run) request { r.bound(); return deleteWith("b", syncDelete) }, true},
 		"an asynchronous unbind":       {func(r *run) request { r.bound(); return deleteWith("b", same) }, false},
 		"an instance has no held call": {func(*run) request { return deleteWith("", same) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, quick())
-			r.ready()
+			r := newReady(t, quick())
 			q := test.request(r)
 			h := &halting{Workflow: r.Workflow.Workflow, r: r}
 			r.Workflow.Workflow = h
@@ -340,8 +329,7 @@ func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
 // TestAHeldRequestOutOfTimeLeavesItsWorkflow: it is what the operation goes on with.
 func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	h := &halting{Workflow: r.Workflow.Workflow, r: r}
 	r.Workflow.Workflow = h
 	a := r.Reach(r.heldBind(), "Sleep")
@@ -362,18 +350,16 @@ func (r *run) bound() {
 // TestAHeldDuplicateStopsNothing: the workflow is that of the request which began it.
 func TestAHeldDuplicateStopsNothing(t *testing.T) {
 	t.Parallel()
-	held := func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }
 	for name, test := range map[string]struct {
 		running   func(*run) *brokertest.Actor
 		duplicate request
 	}{
 		"of a bind":    {(*run).heldBind, bindWith(sync)},
-		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.begin("unbind", deleteWith("b", held)) }, deleteWith("b", held)},
+		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.begin("unbind", deleteWith("b", syncDelete)) }, deleteWith("b", syncDelete)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, quick())
-			r.ready()
+			r := newReady(t, quick())
 			h := &halting{Workflow: r.Workflow.Workflow, r: r}
 			first := r.Reach(test.running(r), "Sleep")
 			r.Workflow.Workflow = h
@@ -411,8 +397,7 @@ func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 // TestAHeldBindOverADeadStore is told at once, as every other request.
 func TestAHeldBindOverADeadStore(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	a := r.Reach(r.heldBind(), "Sleep")
 	r.Choose(a, brokertest.Proceed)
 	for n := 0; n < 20 && !a.Done() && a.At != "Sleep"; n++ {
@@ -435,8 +420,7 @@ func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			held := r.Reach(r.heldBind(), "Sleep")
 			op := r.record(bindingKey()).Lifecycle.Operation.ID
 			r.drive(op)
@@ -449,11 +433,7 @@ func TestAHeldBindOfWhatWasDeletedSince(t *testing.T) {
 
 // heldUnbind begins an unbind that its platform wants finished in the answer.
 func (r *run) heldUnbind() *brokertest.Actor {
-	return r.Go("held unbind", func(ctx context.Context) (any, error) {
-		q := deleteOf("b")
-		q.AcceptsIncomplete = false
-		return r.Broker.Unbind(ctx, q)
-	})
+	return r.begin("held unbind", deleteWith("b", syncDelete))
 }
 
 // TestEachHeldRequestDrives: once the request that began the operation cannot be alive any more, the next one drives
@@ -491,8 +471,7 @@ func TestEachHeldRequestDrives(t *testing.T) {
 // Whoever may wait is asked before the claim and never again turned away after it.
 func TestABindThatMayWaitIsHeld(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, quick())
-	r.ready()
+	r := newReady(t, quick())
 	asked := 0
 	began := func(ctx context.Context) context.Context {
 		return broker.WithWaiter(ctx, waiter(func() error {

@@ -369,8 +369,7 @@ func TestAWorkflowThatDoesNotStart(t *testing.T) {
 // TestResume: a process that takes a store over drives what it finds, once each.
 func TestResume(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	op := r.accepted(r.bind())
 	r.Started = nil
 	before := r.Store.All()

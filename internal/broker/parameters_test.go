@@ -182,13 +182,8 @@ func TestParametersPassThrough(t *testing.T) {
 // TestParametersOfAnOrphanAreDropped: a bind whose instance was deleted before its key was asked for.
 func TestParametersOfAnOrphanAreDropped(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
-	late := r.Reach(r.Go("bind", func(ctx context.Context) (any, error) {
-		q := bindOf(brokertest.PlanSmall)
-		q.Body.Parameters = json.RawMessage(`{"secret":"hunter2"}`)
-		return r.Broker.Bind(ctx, q)
-	}), "Put")
+	r := newReady(t, brokertest.ScheduleOptions{})
+	late := r.Reach(r.begin("bind", successor("b", "", `{"secret":"hunter2"}`)), "Put")
 	r.drive(r.accepted(r.remove()))
 	r.accepted(late)
 	r.refused(r.unbind(), broker.CodeGone)

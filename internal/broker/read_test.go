@@ -78,8 +78,7 @@ func TestBindingsWithoutCredentials(t *testing.T) {
 	for name, credentials := range map[string]string{"absent": "", "null": "null", "an empty object": "{}"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, quick())
-			r.ready()
+			r := newReady(t, quick())
 			want := broker.KeyDetails{
 				Credentials: json.RawMessage(credentials), SyslogDrainURL: "syslog://drain",
 				VolumeMounts: json.RawMessage(`[{"driver":"nfs"}]`), Endpoints: json.RawMessage(`[{"host":"h"}]`),
@@ -114,8 +113,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 	for name, says := range map[string]error{"in the backend's words": told{broker.ErrCredentials}, "without any": broker.ErrCredentials} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, quick())
-			r.ready()
+			r := newReady(t, quick())
 			asked := 0
 			r.Backend.Backend = detailed{Backend: r.Cloud, err: says, asked: &asked}
 			answers := map[string]error{}
@@ -155,8 +153,7 @@ func TestWhatVanishedIsNotFound(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, quick())
-			r.ready()
+			r := newReady(t, quick())
 			r.Cloud.Vanish("i")
 			r.otherwise().look = func(context.Context, string) (*broker.Look, error) { return nil, test.look }
 			before := r.dump()
@@ -190,8 +187,7 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 			return sleep(ctx, d)
 		}
 	}
-	r := newRun(t, o)
-	r.ready()
+	r := newReady(t, o)
 	r.bound()
 	for _, key := range []broker.Key{instanceKey(), bindingKey()} {
 		rec := r.record(key)
@@ -220,8 +216,7 @@ func TestAbsentElsewhereIsNotGone(t *testing.T) {
 func TestTheOtherVerbsOnWhatVanished(t *testing.T) {
 	t.Parallel()
 	vanished := func(t *testing.T) *run {
-		r := newRun(t, quick())
-		r.ready()
+		r := newReady(t, quick())
 		r.bound()
 		r.Cloud.Vanish("i")
 		return r
@@ -295,8 +290,7 @@ func TestBindingsOfWhatIsGoneExpire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			given(r)
 			r.left(0)
 			if _, err := r.Store.Get(t.Context(), bindingKey()); err != nil {
@@ -323,8 +317,7 @@ func (r *run) place() broker.Place {
 // TestFetchWhileCloudFoundryIsBusy: FI-08; a row that is in progress behind our back is no outage.
 func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	r.Backend.Backend = mute{Backend: r.Cloud, err: fmt.Errorf("409: %w", broker.ErrBusy)}
 	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
 	if broker.CodeOf(err) != broker.CodeConcurrency {

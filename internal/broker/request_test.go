@@ -162,8 +162,8 @@ func TestRefusals(t *testing.T) {
 		"UPD-23 without the flag":          {ready, patchOf(func(q *broker.UpdateRequest) { toLarge(q); q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
 		"C3 without effect or flag":        {ready, patchOf(func(q *broker.UpdateRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
 		"UPD-24 another version":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
-		"DEP-11 a delete without the flag": {ready, deleteWith("", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
-		"B5 of an absent one as well":      {absent, deleteWith("", func(q *broker.DeleteRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"DEP-11 a delete without the flag": {ready, deleteWith("", syncDelete), broker.CodeAsyncRequired},
+		"B5 of an absent one as well":      {absent, deleteWith("", syncDelete), broker.CodeAsyncRequired},
 		"A8 a bind to nothing":             {absent, bindWith(same), broker.CodeNotFound},
 		"a bind of another offering":       {ready, bindWith(func(q *broker.BindRequest) { q.Body.ServiceID = "x" }), broker.CodeBadRequest},
 		"BIND-43 a bind of no known plan":  {ready, bindWith(func(q *broker.BindRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
@@ -227,8 +227,7 @@ func TestASlowStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			before := r.dump()
 			a := test.request(r)
 			for range test.calls {

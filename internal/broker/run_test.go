@@ -48,6 +48,14 @@ func newRun(t testing.TB, o brokertest.ScheduleOptions, switches ...off) *run {
 	return r
 }
 
+// newReady returns a run with an instance.
+func newReady(t testing.TB, o brokertest.ScheduleOptions) *run {
+	t.Helper()
+	r := newRun(t, o)
+	r.ready()
+	return r
+}
+
 func instanceKey() broker.Key {
 	return broker.Key{Client: brokertest.Client, InstanceID: "i"}
 }

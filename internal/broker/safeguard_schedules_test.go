@@ -468,11 +468,6 @@ func rotationOverLives(r *run) {
 	r.drive(r.accepted(r.remove()))
 	r.ready()
 	r.store(old)
-	successor := r.Go("rotate", func(ctx context.Context) (any, error) {
-		q := bindOf(brokertest.PlanSmall)
-		q.BindingID, q.Body.PredecessorBindingID = "successor", "b"
-		return r.Broker.Bind(ctx, q)
-	})
-	r.refused(successor, broker.CodeBadRequest)
+	r.refused(r.begin("rotate", successor("next", "b", "")), broker.CodeBadRequest)
 	r.left(1)
 }

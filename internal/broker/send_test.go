@@ -251,8 +251,7 @@ func TestAPlanThatWasRefused(t *testing.T) {
 // to wait the call out if nobody noted the answer.
 func TestTheNoteOutlivesItsRequest(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	held := r.Reach(r.heldBind(), "CreateKey")
 	r.Choose(held, brokertest.Pause)
 	r.Expire(held)
@@ -276,8 +275,7 @@ func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 		}
 		return &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"}, errors.New("422")
 	}}
-	r := newRun(t, brokertest.ScheduleOptions{Backend: cloud.beneath})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{Backend: cloud.beneath})
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	one := r.Reach(r.tick(op), "UpdateInstance")
 	two := r.Reach(r.tick(op), "UpdateInstance")

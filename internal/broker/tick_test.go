@@ -193,8 +193,7 @@ func TestAClientPointedElsewhereEndsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			r.drive(r.accepted(r.bind()))
 			right := r.Backend.Backend
 			r.Backend.Backend = pointedAway{right}
@@ -243,8 +242,7 @@ func TestATakenNameThatIsNotSeen(t *testing.T) {
 // fails. The instance lives on with the new plan (docs/protocol.md 6).
 func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	update := r.accepted(r.patch(brokertest.PlanLarge))
 	r.step(update) // PATCH
 	remove := r.accepted(r.remove())
@@ -265,25 +263,17 @@ func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 // for there.
 func TestElsewhereIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	r.drive(r.accepted(r.bind()))
 	var log strings.Builder
 	r.Log = &log
 	r.Backend.Backend = pointedAway{r.Backend.Backend}
-	fetch := r.Finish(r.Go("GET", func(ctx context.Context) (any, error) {
-		return r.Broker.FetchBinding(ctx, broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
-	}))
-	if broker.CodeOf(fetch.Err) != broker.CodeUnavailable || !strings.Contains(fetch.Err.Error(), lifecycle.Elsewhere) {
-		t.Errorf("GET = %v; want it to say that the client is pointed elsewhere", fetch.Err)
+	if _, err := r.fetchBinding(); broker.CodeOf(err) != broker.CodeUnavailable || !strings.Contains(err.Error(), lifecycle.Elsewhere) {
+		t.Errorf("GET = %v; want it to say that the client is pointed elsewhere", err)
 	}
 	key := bindingKey()
 	key.BindingID = "new"
-	op := r.accepted(r.Go("bind", func(ctx context.Context) (any, error) {
-		q := bindOf(brokertest.PlanSmall)
-		q.BindingID = key.BindingID
-		return r.Broker.Bind(ctx, q)
-	}))
+	op := r.accepted(r.begin("bind", successor("new", "", "")))
 	r.Finish(r.Go("tick", func(ctx context.Context) (any, error) { return r.Broker.Advance(ctx, key, op) }))
 	p, err := r.Broker.LastOperation(t.Context(), broker.PollRequest{Client: key.Client, InstanceID: key.InstanceID, BindingID: key.BindingID, Operation: op})
 	if err != nil || p.State != osb.InProgress || p.Description != lifecycle.Elsewhere {
@@ -440,8 +430,7 @@ func TestANewLifeHasNoGUID(t *testing.T) {
 // operation over while the call has its time.
 func TestTheLeaseCoversTheCall(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	looker := r.Reach(r.tick(r.accepted(r.remove())), "FindInstances")
 	r.Advance(50 * time.Second)
 	r.Reach(looker, "DeleteInstance")

@@ -95,13 +95,7 @@ func (c *restless) Plan(ctx context.Context, client, serviceID, planID string) (
 func TestOneRequestSeesOneCatalog(t *testing.T) {
 	t.Parallel()
 	bound := func(r *run) { r.ready(); r.drive(r.accepted(r.bind())) }
-	successor := func(r *run) *brokertest.Actor {
-		return r.Go("rotation", func(ctx context.Context) (any, error) {
-			q := bindOf(brokertest.PlanSmall)
-			q.BindingID, q.Body.PredecessorBindingID = "next", "b"
-			return r.Broker.Bind(ctx, q)
-		})
-	}
+	rotation := func(r *run) *brokertest.Actor { return r.begin("rotation", successor("next", "b", "")) }
 	next := bindingKey()
 	next.BindingID = "next"
 	for name, test := range map[string]struct {
@@ -113,7 +107,7 @@ func TestOneRequestSeesOneCatalog(t *testing.T) {
 		"PATCH":    {func(r *run) { r.ready() }, func(r *run) *brokertest.Actor { return r.patch(brokertest.PlanLarge) }, instanceKey()},
 		"DELETE":   {func(r *run) { r.ready() }, (*run).remove, instanceKey()},
 		"bind":     {func(r *run) { r.ready() }, (*run).bind, bindingKey()},
-		"rotation": {bound, successor, next},
+		"rotation": {bound, rotation, next},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -166,8 +160,7 @@ func TestUpdateRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRun(t, brokertest.ScheduleOptions{})
-			r.ready()
+			r := newReady(t, brokertest.ScheduleOptions{})
 			before := r.dump()
 			got := r.outcome(patchOf(test.change))
 			if got != test.want {
@@ -183,8 +176,7 @@ func TestUpdateRules(t *testing.T) {
 // TestWhatAnUpdateLedToIsInForce: a PUT compares with it, a repeated PATCH is 200.
 func TestWhatAnUpdateLedToIsInForce(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	r.drive(r.accepted(r.patch(brokertest.PlanLarge)))
 	for what, got := range map[string][2]string{
 		"the same PATCH":            {r.outcome(patchOf(toLarge)), "exists"},
@@ -224,8 +216,7 @@ func TestAnUpdateThatThePlanForbids(t *testing.T) {
 // TestTheContextOfAnUpdateIsKept: G6, also when there is nothing to carry out.
 func TestTheContextOfAnUpdateIsKept(t *testing.T) {
 	t.Parallel()
-	r := newRun(t, brokertest.ScheduleOptions{})
-	r.ready()
+	r := newReady(t, brokertest.ScheduleOptions{})
 	const text = `{"platform":"cloudfoundry","instance_name":"new"}`
 	got := r.outcome(patchOf(func(q *broker.UpdateRequest) { q.Body.Context = json.RawMessage(text) }))
 	if kept := string(r.record(instanceKey()).Context); got != "exists" || kept != text {
