@@ -22,7 +22,6 @@ func TestClaimFirst(t *testing.T) {
 		"a new instance costs one write and one start":              newInstance,
 		"a duplicate costs one refused write":                       refusedDuplicate,
 		"a different create costs one refused write":                refusedDifferent,
-		"a new binding reads its instance only":                     newBinding,
 		"a tombstone is met by the claim and claimed with a second": overTombstone,
 		"what the refused claim saw counts as read first":           refusedSawFirst,
 		"a claim whose answer was lost is won":                      lostFirstClaim,
@@ -34,10 +33,7 @@ func TestClaimFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			calls := &tally{}
-			r := newRun(t, brokertest.ScheduleOptions{ClaimFirst: true, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
-				return talliedStore{Store: s, tally: calls}
-			}})
+			r, calls := newTalliedRun(t, true)
 			test(r, calls)
 		})
 	}
@@ -47,6 +43,14 @@ func TestClaimFirst(t *testing.T) {
 type tally struct {
 	calls []string
 	limit int
+}
+
+func newTalliedRun(t *testing.T, claimFirst bool) (*run, *tally) {
+	t.Helper()
+	calls := &tally{}
+	return newRun(t, brokertest.ScheduleOptions{ClaimFirst: claimFirst, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
+		return talliedStore{Store: s, tally: calls}
+	}}), calls
 }
 
 func (c *tally) take() string {
@@ -60,15 +64,8 @@ type talliedStore struct {
 	*tally
 }
 
-func what(k broker.Key) string {
-	if k.BindingID != "" {
-		return "binding"
-	}
-	return "instance"
-}
-
 func (s talliedStore) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
-	s.calls = append(s.calls, "get:"+what(key))
+	s.calls = append(s.calls, "get:"+string(key.Kind()))
 	return s.Store.Get(ctx, key)
 }
 
@@ -76,7 +73,7 @@ func (s talliedStore) Put(ctx context.Context, r broker.Record, revision int64) 
 	if s.limit > 0 && len(r.Parameters) > s.limit {
 		return broker.Record{}, &broker.LimitError{Bytes: s.limit}
 	}
-	s.calls = append(s.calls, "put:"+what(r.Key))
+	s.calls = append(s.calls, "put:"+string(r.Key.Kind()))
 	return s.Store.Put(ctx, r, revision)
 }
 
@@ -121,13 +118,6 @@ func refusedDifferent(r *run, c *tally) {
 	r.refused(r.begin("other PUT", q), broker.CodeConflict)
 	r.asked(c, "put:instance")
 	r.unchanged(before)
-}
-
-func newBinding(r *run, c *tally) {
-	r.ready()
-	c.take()
-	r.accepted(r.bind())
-	r.asked(c, "get:instance put:binding")
 }
 
 func overTombstone(r *run, c *tally) {
@@ -388,10 +378,7 @@ func TestOrderOfReadsOfABind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			calls := &tally{}
-			r := newRun(t, brokertest.ScheduleOptions{ClaimFirst: test.first, Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
-				return talliedStore{Store: s, tally: calls}
-			}})
+			r, calls := newTalliedRun(t, test.first)
 			r.ready()
 			test.given(r)
 			calls.take()
@@ -405,10 +392,7 @@ func TestOrderOfReadsOfABind(t *testing.T) {
 // is on its way.
 func TestAClaimLostToProgressReadsTheInstanceAgain(t *testing.T) {
 	t.Parallel()
-	calls := &tally{}
-	r := newRun(t, brokertest.ScheduleOptions{Store: func(_ *brokertest.Scheduler, s broker.Store) broker.Store {
-		return talliedStore{Store: s, tally: calls}
-	}})
+	r, calls := newTalliedRun(t, false)
 	r.ready()
 	r.failed(r.accepted(r.bind()))
 	late := r.Reach(r.bind(), "Put")

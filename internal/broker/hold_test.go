@@ -378,15 +378,10 @@ func TestAHeldDuplicateStopsNothing(t *testing.T) {
 func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, quick())
-	q := provisionOf(brokertest.PlanAppOnly)
-	result, err := r.Broker.Provision(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.drive(result.Operation)
+	r.drive(r.accepted(r.begin("PUT", putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanAppOnly) }))))
 	h := &halting{Workflow: r.Workflow.Workflow, r: r}
 	r.Workflow.Workflow = h
-	_, err = r.settled(r.begin("bind", bindWith(func(q *broker.BindRequest) {
+	_, err := r.settled(r.begin("bind", bindWith(func(q *broker.BindRequest) {
 		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
 	})))
 	if broker.CodeOf(err) != broker.CodeRequiresApp || len(h.stopped) != 1 {

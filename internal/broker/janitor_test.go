@@ -279,22 +279,22 @@ type moody struct {
 func newMoodyRun(t *testing.T) (*run, *moody) {
 	t.Helper()
 	r, m := newRun(t, brokertest.ScheduleOptions{}), &moody{}
-	cloud := r.otherwise()
-	cloud.look = func(context.Context, string) (*broker.Look, error) {
+	cloud := r.intercepted()
+	cloud.Look = func(ctx context.Context, _ string, look brokertest.Look) (broker.Look, error) {
 		if m.away {
-			return nil, errors.New("no route to host")
+			return broker.Look{}, errors.New("no route to host")
 		}
-		return nil, nil
+		return look(ctx)
 	}
-	cloud.call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+	cloud.Call = func(ctx context.Context, _ string, _ broker.InstanceCall, call brokertest.Call) (broker.Answer, error) {
 		m.posts++
 		switch {
 		case m.busy > 0:
-			return &broker.Answer{Reply: lifecycle.ReplyBusy, RetryAfter: m.busy}, errors.New("429")
+			return broker.Answer{Reply: lifecycle.ReplyBusy, RetryAfter: m.busy}, errors.New("429")
 		case m.away:
-			return &broker.Answer{Reply: lifecycle.ReplyUnknown, RetryAfter: time.Hour}, errors.New("503 from somebody else")
+			return broker.Answer{Reply: lifecycle.ReplyUnknown, RetryAfter: time.Hour}, errors.New("503 from somebody else")
 		default:
-			return nil, nil
+			return call(ctx)
 		}
 	}
 	return r, m

@@ -39,11 +39,11 @@ func (r *run) stored() string {
 func TestWordsThatQuoteParameters(t *testing.T) {
 	t.Parallel()
 	refuses := func(r *run) { // every POST and PATCH, in words that quote what was sent
-		r.otherwise().call = func(_ context.Context, method string, _ broker.InstanceCall) (*broker.Answer, error) {
+		r.intercepted().Call = func(ctx context.Context, method string, _ broker.InstanceCall, call brokertest.Call) (broker.Answer, error) {
 			if strings.HasPrefix(method, "Delete") {
-				return nil, nil
+				return call(ctx)
 			}
-			return &broker.Answer{
+			return broker.Answer{
 				Reply: lifecycle.ReplyRefused, FromBackingBroker: true, Description: "the password " + marked + " is too weak",
 			}, errors.New("422")
 		}

@@ -155,7 +155,9 @@ func TestWhatVanishedIsNotFound(t *testing.T) {
 			t.Parallel()
 			r := newReady(t, quick())
 			r.Cloud.Vanish("i")
-			r.otherwise().look = func(context.Context, string) (*broker.Look, error) { return nil, test.look }
+			if test.look != nil {
+				r.unanswered(test.look)
+			}
 			before := r.dump()
 			_, err := r.fetchInstance()
 			if got := codeOrNone(err); got != test.want {
@@ -319,7 +321,7 @@ func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	t.Parallel()
 	r := newReady(t, brokertest.ScheduleOptions{})
 	r.Backend.Backend = mute{Backend: r.Cloud, err: fmt.Errorf("409: %w", broker.ErrBusy)}
-	_, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+	_, err := r.fetchInstance()
 	if broker.CodeOf(err) != broker.CodeConcurrency {
 		t.Errorf("fetch: %v; want %s", err, broker.CodeConcurrency)
 	}
@@ -377,7 +379,7 @@ func TestFetch(t *testing.T) {
 			t.Parallel()
 			r := newRun(t, brokertest.ScheduleOptions{})
 			states()[state](r)
-			body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+			body, err := r.fetchInstance()
 			got := "found"
 			if err != nil {
 				got = string(broker.CodeOf(err))
@@ -395,12 +397,9 @@ func TestFetch(t *testing.T) {
 func TestFetchOfABinding(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
-	fetch := func() (broker.BindingBody, error) {
-		return r.Broker.FetchBinding(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i", BindingID: "b"})
-	}
 	missing := func(when string) {
 		t.Helper()
-		if _, err := fetch(); broker.CodeOf(err) != broker.CodeNotFound {
+		if _, err := r.fetchBinding(); broker.CodeOf(err) != broker.CodeNotFound {
 			t.Errorf("%s: %v, want it not found", when, err)
 		}
 	}
@@ -409,7 +408,7 @@ func TestFetchOfABinding(t *testing.T) {
 	bound := r.accepted(r.bind())
 	missing("while it is made")
 	r.drive(bound)
-	body, err := fetch()
+	body, err := r.fetchBinding()
 	if err != nil || !strings.Contains(string(body.Credentials), brokertest.SecretOf("")) {
 		t.Errorf("ready: %+v, %v", body, err)
 	}

@@ -76,32 +76,6 @@ func async() broker.Call {
 	return broker.Call{Client: brokertest.Client, AcceptsIncomplete: true}
 }
 
-func provisionOf(plan string) broker.ProvisionRequest {
-	return broker.ProvisionRequest{Call: async(), InstanceID: "i", Body: osb.ProvisionRequest{
-		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
-		OrganizationGUID: "org", SpaceGUID: "space", Parameters: json.RawMessage(`{"size": 1}`),
-	}}
-}
-
-func updateTo(plan string) broker.UpdateRequest {
-	return broker.UpdateRequest{Call: async(), InstanceID: "i", Body: osb.UpdateRequest{
-		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
-	}}
-}
-
-func bindOf(plan string) broker.BindRequest {
-	return broker.BindRequest{Call: async(), InstanceID: "i", BindingID: "b", Body: osb.BindRequest{
-		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(plan),
-	}}
-}
-
-func deleteOf(binding string) broker.DeleteRequest {
-	return broker.DeleteRequest{
-		Call: async(), InstanceID: "i", BindingID: binding,
-		ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
-	}
-}
-
 // begin begins a request, which then waits before its first call.
 func (r *run) begin(name string, q request) *brokertest.Actor {
 	return r.Go(name, func(ctx context.Context) (any, error) { return q(ctx, r.Broker) })
@@ -294,7 +268,10 @@ func (q request) send(r *run) (broker.Result, error) { return q(r.t.Context(), r
 
 func putOf(change func(*broker.ProvisionRequest)) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := provisionOf(brokertest.PlanSmall)
+		q := broker.ProvisionRequest{Call: async(), InstanceID: "i", Body: osb.ProvisionRequest{
+			ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
+			OrganizationGUID: "org", SpaceGUID: "space", Parameters: json.RawMessage(`{"size": 1}`),
+		}}
 		change(&q)
 		return b.Provision(ctx, q)
 	}
@@ -302,7 +279,9 @@ func putOf(change func(*broker.ProvisionRequest)) request {
 
 func patchOf(change func(*broker.UpdateRequest)) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := updateTo(brokertest.PlanSmall)
+		q := broker.UpdateRequest{Call: async(), InstanceID: "i", Body: osb.UpdateRequest{
+			ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
+		}}
 		change(&q)
 		return b.Update(ctx, q)
 	}
@@ -310,7 +289,9 @@ func patchOf(change func(*broker.UpdateRequest)) request {
 
 func bindWith(change func(*broker.BindRequest)) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := bindOf(brokertest.PlanSmall)
+		q := broker.BindRequest{Call: async(), InstanceID: "i", BindingID: "b", Body: osb.BindRequest{
+			ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
+		}}
 		change(&q)
 		return b.Bind(ctx, q)
 	}
@@ -318,7 +299,10 @@ func bindWith(change func(*broker.BindRequest)) request {
 
 func deleteWith(binding string, change func(*broker.DeleteRequest)) request {
 	return func(ctx context.Context, b *broker.Broker) (broker.Result, error) {
-		q := deleteOf(binding)
+		q := broker.DeleteRequest{
+			Call: async(), InstanceID: "i", BindingID: binding,
+			ServiceID: brokertest.ServiceDB, PlanID: brokertest.PlanID(brokertest.PlanSmall),
+		}
 		change(&q)
 		if binding == "" {
 			return b.Deprovision(ctx, q)
@@ -371,74 +355,26 @@ func (r *run) outcome(q request) string {
 	return string(result.Outcome)
 }
 
-// otherwise is a Cloud Foundry that answers as a test wants, and as its Backend does where the test has no answer.
-type otherwise struct {
-	broker.Backend
-	// look answers look-ups, call POSTs, PATCHes and DELETEs, each told its method; nothing: no answer.
-	look func(ctx context.Context, method string) (*broker.Look, error)
-	call func(ctx context.Context, method string, c broker.InstanceCall) (*broker.Answer, error)
+// intercepted lets what the Broker asks of Cloud Foundry go through the hands of the test, before the scheduler's gates.
+func (r *run) intercepted() *brokertest.Intercepted {
+	i := &brokertest.Intercepted{Backend: r.Backend.Backend}
+	r.Backend.Backend = i
+	return i
 }
 
-// otherwise puts one before the Cloud Foundry that the Broker has; beneath puts it beneath the scheduler's gates.
-func (r *run) otherwise() *otherwise {
-	o := &otherwise{Backend: r.Backend.Backend}
-	r.Backend.Backend = o
-	return o
+// unanswered lets each look-up fail.
+func (r *run) unanswered(err error) {
+	r.intercepted().Look = func(context.Context, string, brokertest.Look) (broker.Look, error) { return broker.Look{}, err }
 }
 
-func (o *otherwise) beneath(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
-	o.Backend = b
-	return o
-}
-
-func (o *otherwise) find(ctx context.Context, method string, backend func() (broker.Look, error)) (broker.Look, error) {
-	if o.look != nil {
-		if look, err := o.look(ctx, method); err != nil {
-			return broker.Look{}, err
-		} else if look != nil {
-			return *look, nil
+// answeredOnce answers the first call of this method, and leaves all others to Cloud Foundry.
+func answeredOnce(method string, a broker.Answer) func(context.Context, string, broker.InstanceCall, brokertest.Call) (broker.Answer, error) {
+	answered := false
+	return func(ctx context.Context, m string, _ broker.InstanceCall, call brokertest.Call) (broker.Answer, error) {
+		if answered || m != method {
+			return call(ctx)
 		}
+		answered = true
+		return a, errors.New("422")
 	}
-	return backend()
-}
-
-func (o *otherwise) send(ctx context.Context, method string, c broker.InstanceCall, backend func() (broker.Answer, error)) (broker.Answer, error) {
-	if o.call != nil {
-		if answer, err := o.call(ctx, method, c); answer != nil {
-			return *answer, err
-		}
-	}
-	return backend()
-}
-
-func (o *otherwise) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	return o.find(ctx, "FindInstances", func() (broker.Look, error) { return o.Backend.FindInstances(ctx, name, guids...) })
-}
-
-func (o *otherwise) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
-	return o.find(ctx, "FindInstance", func() (broker.Look, error) { return o.Backend.FindInstance(ctx, guid) })
-}
-
-func (o *otherwise) FindKeys(ctx context.Context, instance, name string, guids ...string) (broker.Look, error) {
-	return o.find(ctx, "FindKeys", func() (broker.Look, error) { return o.Backend.FindKeys(ctx, instance, name, guids...) })
-}
-
-func (o *otherwise) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	return o.send(ctx, "CreateInstance", c, func() (broker.Answer, error) { return o.Backend.CreateInstance(ctx, c) })
-}
-
-func (o *otherwise) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
-	return o.send(ctx, "UpdateInstance", c, func() (broker.Answer, error) { return o.Backend.UpdateInstance(ctx, guid, c) })
-}
-
-func (o *otherwise) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
-	return o.send(ctx, "DeleteInstance", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.DeleteInstance(ctx, guid) })
-}
-
-func (o *otherwise) CreateKey(ctx context.Context, c broker.KeyCall) (broker.Answer, error) {
-	return o.send(ctx, "CreateKey", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.CreateKey(ctx, c) })
-}
-
-func (o *otherwise) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
-	return o.send(ctx, "DeleteKey", broker.InstanceCall{}, func() (broker.Answer, error) { return o.Backend.DeleteKey(ctx, guid) })
 }

@@ -2,7 +2,6 @@ package broker_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -330,13 +329,7 @@ func strangersStay(r *run) {
 func refusedWaits(r *run) {
 	op := r.accepted(r.put())
 	r.lost(op, "CreateInstance")
-	posts := 0
-	r.otherwise().call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
-		if posts++; posts > 1 {
-			return nil, nil
-		}
-		return &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "quota exceeded"}, errors.New("quota")
-	}
+	r.intercepted().Call = answeredOnce("CreateInstance", broker.Answer{Reply: lifecycle.ReplyRefused, Description: "quota exceeded"})
 	r.step(op)
 	r.step(op)
 	r.wants(op, osb.InProgress)

@@ -25,18 +25,23 @@ type grudging struct {
 func newGrudgingRun(t *testing.T, o brokertest.ScheduleOptions) (*run, *grudging) {
 	t.Helper()
 	r, m := newRun(t, o), &grudging{}
-	cloud := r.otherwise()
-	cloud.look = func(context.Context, string) (*broker.Look, error) { return nil, m.look }
-	cloud.call = func(_ context.Context, method string, _ broker.InstanceCall) (*broker.Answer, error) {
-		switch method {
-		case "CreateInstance":
-			return m.create, nil
-		case "DeleteInstance", "DeleteKey":
-			m.removals++
-			return m.remove, nil
-		default:
-			return nil, nil
+	cloud := r.intercepted()
+	cloud.Look = func(ctx context.Context, _ string, look brokertest.Look) (broker.Look, error) {
+		if m.look != nil {
+			return broker.Look{}, m.look
 		}
+		return look(ctx)
+	}
+	cloud.Call = func(ctx context.Context, method string, _ broker.InstanceCall, call brokertest.Call) (broker.Answer, error) {
+		answer := m.create
+		if strings.HasPrefix(method, "Delete") {
+			m.removals++
+			answer = m.remove
+		}
+		if answer == nil {
+			return call(ctx)
+		}
+		return *answer, nil
 	}
 	return r, m
 }
@@ -218,14 +223,14 @@ func TestAPlanThatWasRefused(t *testing.T) {
 				test.given(r)
 			}
 			calls := 0 // that name a plan, which Cloud Foundry does not show for a while
-			r.otherwise().call = func(_ context.Context, _ string, c broker.InstanceCall) (*broker.Answer, error) {
+			r.intercepted().Call = func(ctx context.Context, _ string, c broker.InstanceCall, call brokertest.Call) (broker.Answer, error) {
 				if c.PlanGUID != "" {
 					calls++
 				}
 				if c.PlanGUID == "" || calls > test.refuse {
-					return nil, nil
+					return call(ctx)
 				}
-				return &broker.Answer{
+				return broker.Answer{
 					Reply: lifecycle.ReplyRefused, StalePlan: true, Description: "Invalid service plan. Ensure that it exists.",
 				}, errors.New("422")
 			}
@@ -265,17 +270,9 @@ func TestTheNoteOutlivesItsRequest(t *testing.T) {
 // when the second's has been noted.
 func TestALateNoteRemovesItsOwnCallOnly(t *testing.T) {
 	t.Parallel()
-	patches := 0
-	cloud := &otherwise{call: func(_ context.Context, method string, _ broker.InstanceCall) (*broker.Answer, error) {
-		if method != "UpdateInstance" {
-			return nil, nil
-		}
-		if patches++; patches > 1 {
-			return nil, nil
-		}
-		return &broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"}, errors.New("422")
-	}}
-	r := newReady(t, brokertest.ScheduleOptions{Backend: cloud.beneath})
+	r := newReady(t, brokertest.ScheduleOptions{Backend: func(_ *brokertest.Scheduler, b broker.Backend) broker.Backend {
+		return &brokertest.Intercepted{Backend: b, Call: answeredOnce("UpdateInstance", broker.Answer{Reply: lifecycle.ReplyRefused, Description: "not today"})}
+	}})
 	op := r.accepted(r.patch(brokertest.PlanLarge))
 	one := r.Reach(r.tick(op), "UpdateInstance")
 	two := r.Reach(r.tick(op), "UpdateInstance")
@@ -303,11 +300,14 @@ func TestASlowLookIsNoOutage(t *testing.T) {
 	r := newRun(t, brokertest.ScheduleOptions{Configure: func(o *broker.Options) {
 		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
 	}})
-	cloud := r.otherwise()
-	cloud.look = func(ctx context.Context, _ string) (*broker.Look, error) { look = left(ctx); return nil, nil }
-	cloud.call = func(ctx context.Context, _ string, _ broker.InstanceCall) (*broker.Answer, error) {
+	cloud := r.intercepted()
+	cloud.Look = func(ctx context.Context, _ string, do brokertest.Look) (broker.Look, error) {
+		look = left(ctx)
+		return do(ctx)
+	}
+	cloud.Call = func(ctx context.Context, _ string, _ broker.InstanceCall, do brokertest.Call) (broker.Answer, error) {
 		call = left(ctx)
-		return nil, nil
+		return do(ctx)
 	}
 	op := r.accepted(r.put())
 	r.step(op)

@@ -217,9 +217,9 @@ func TestATakenNameThatIsNotSeen(t *testing.T) {
 	t.Parallel()
 	posts := 0
 	r := newRun(t, brokertest.ScheduleOptions{})
-	r.otherwise().call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
+	r.intercepted().Call = func(context.Context, string, broker.InstanceCall, brokertest.Call) (broker.Answer, error) {
 		posts++
-		return &broker.Answer{Reply: lifecycle.ReplyTaken}, nil
+		return broker.Answer{Reply: lifecycle.ReplyTaken}, nil
 	}
 	op := r.accepted(r.put())
 	for range 10 {
@@ -253,7 +253,7 @@ func TestWhatLivesOnIsWhatCloudFoundrySaysItIs(t *testing.T) {
 	}
 	r.drive(remove)
 	r.failsBecause(remove, "not today")
-	body, err := r.Broker.FetchInstance(t.Context(), broker.FetchRequest{Client: brokertest.Client, InstanceID: "i"})
+	body, err := r.fetchInstance()
 	if want := brokertest.PlanID(brokertest.PlanLarge); err != nil || body.PlanID != want {
 		t.Errorf("GET names the plan %q, %v; want %q", body.PlanID, err, want)
 	}
@@ -293,11 +293,11 @@ func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
 	looks, silent := 0, []string{}
 	r := newRun(t, brokertest.ScheduleOptions{})
-	r.otherwise().look = func(ctx context.Context, method string) (*broker.Look, error) {
+	r.intercepted().Look = func(ctx context.Context, method string, look brokertest.Look) (broker.Look, error) {
 		if looks++; broker.OfferingOf(ctx) != brokertest.OfferingDB {
 			silent = append(silent, method)
 		}
-		return nil, nil
+		return look(ctx)
 	}
 	r.ready()
 	r.drive(r.accepted(r.bind()))
@@ -363,10 +363,9 @@ func TestAnOutageIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
 	up := r.Backend.Backend
-	away := r.otherwise()
-	away.look = func(context.Context, string) (*broker.Look, error) { return nil, errors.New("no route to host") }
-	away.call = func(context.Context, string, broker.InstanceCall) (*broker.Answer, error) {
-		return &broker.Answer{Reply: lifecycle.ReplyUnknown}, errors.New("no route to host")
+	r.unanswered(errors.New("no route to host"))
+	r.intercepted().Call = func(context.Context, string, broker.InstanceCall, brokertest.Call) (broker.Answer, error) {
+		return broker.Answer{Reply: lifecycle.ReplyUnknown}, errors.New("no route to host")
 	}
 	op := r.accepted(r.put())
 	for range 20 {

@@ -120,7 +120,7 @@ func NewScheduler(o ScheduleOptions) *Scheduler {
 	}
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], o.Seed)
-	s.Backend = &BackendInUse{gatedBackend{Backend: backend, s: s}}
+	s.Backend = &BackendInUse{gatedBackend(s, backend)}
 	s.Catalog = &CatalogInUse{NewFakeCatalog()}
 	s.Workflow = &WorkflowInUse{gatedWorkflow{s: s}}
 	options := broker.Options{

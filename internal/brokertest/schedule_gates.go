@@ -110,75 +110,33 @@ func (g gatedWorkflow) Start(ctx context.Context, start broker.Start) error {
 	return err
 }
 
-type gatedBackend struct {
+// gatedBackend stops actors before the calls of b that a request or tick makes.
+func gatedBackend(s *Scheduler, b broker.Backend) broker.Backend {
+	return gatedReads{s: s, Backend: &Intercepted{
+		Backend: b,
+		Look: func(ctx context.Context, method string, look Look) (broker.Look, error) {
+			return gate(ctx, s, method, broker.Look{}, look)
+		},
+		Call: func(ctx context.Context, method string, _ broker.InstanceCall, call Call) (broker.Answer, error) {
+			return gate(ctx, s, method, broker.Answer{Reply: lifecycle.ReplyUnknown}, call)
+		},
+	}}
+}
+
+// gatedReads are the calls that an Intercepted passes on.
+type gatedReads struct {
 	broker.Backend
 	s *Scheduler
 }
 
-func (g gatedBackend) look(ctx context.Context, call string, do func(context.Context) (broker.Look, error)) (broker.Look, error) {
-	return gate(ctx, g.s, call, broker.Look{}, do)
-}
-
-func (g gatedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	return g.look(ctx, "FindInstances", func(ctx context.Context) (broker.Look, error) {
-		return g.Backend.FindInstances(ctx, name, guids...)
-	})
-}
-
-func (g gatedBackend) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
-	return g.look(ctx, "FindInstance", func(ctx context.Context) (broker.Look, error) {
-		return g.Backend.FindInstance(ctx, guid)
-	})
-}
-
-func (g gatedBackend) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
-	return g.look(ctx, "FindKeys", func(ctx context.Context) (broker.Look, error) {
-		return g.Backend.FindKeys(ctx, instanceGUID, name, guids...)
-	})
-}
-
-func (g gatedBackend) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
+func (g gatedReads) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	unclear := broker.JobStatus{State: lifecycle.JobUnclear}
 	return gate(ctx, g.s, "Job", unclear, func(ctx context.Context) (broker.JobStatus, error) {
 		return g.Backend.Job(ctx, guid)
 	})
 }
 
-func (g gatedBackend) call(ctx context.Context, call string, do func(context.Context) (broker.Answer, error)) (broker.Answer, error) {
-	return gate(ctx, g.s, call, broker.Answer{Reply: lifecycle.ReplyUnknown}, do)
-}
-
-func (g gatedBackend) CreateInstance(ctx context.Context, c broker.InstanceCall) (broker.Answer, error) {
-	return g.call(ctx, "CreateInstance", func(ctx context.Context) (broker.Answer, error) {
-		return g.Backend.CreateInstance(ctx, c)
-	})
-}
-
-func (g gatedBackend) UpdateInstance(ctx context.Context, guid string, c broker.InstanceCall) (broker.Answer, error) {
-	return g.call(ctx, "UpdateInstance", func(ctx context.Context) (broker.Answer, error) {
-		return g.Backend.UpdateInstance(ctx, guid, c)
-	})
-}
-
-func (g gatedBackend) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
-	return g.call(ctx, "DeleteInstance", func(ctx context.Context) (broker.Answer, error) {
-		return g.Backend.DeleteInstance(ctx, guid)
-	})
-}
-
-func (g gatedBackend) CreateKey(ctx context.Context, c broker.KeyCall) (broker.Answer, error) {
-	return g.call(ctx, "CreateKey", func(ctx context.Context) (broker.Answer, error) {
-		return g.Backend.CreateKey(ctx, c)
-	})
-}
-
-func (g gatedBackend) DeleteKey(ctx context.Context, guid string) (broker.Answer, error) {
-	return g.call(ctx, "DeleteKey", func(ctx context.Context) (broker.Answer, error) {
-		return g.Backend.DeleteKey(ctx, guid)
-	})
-}
-
-func (g gatedBackend) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
+func (g gatedReads) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
 	return gate(ctx, g.s, "KeyDetails", broker.KeyDetails{}, func(ctx context.Context) (broker.KeyDetails, error) {
 		return g.Backend.KeyDetails(ctx, guid)
 	})
