@@ -234,3 +234,288 @@ func TestInstructionsMatch(t *testing.T) {
 		}
 	}
 }
+
+// TestFatesOfCreate walks the plans whose create goes wrong: what the job and
+// the row say.
+func TestFatesOfCreate(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ job, description string }{
+		"faults/create-rejected": {"10009 CF-UnableToPerform: provision could not be completed: Service broker error: The create is refused by this plan", "Service broker error: The create is refused by this plan"},
+		"faults/create-fails":    {"10009 CF-UnableToPerform: create managed could not be completed: The create fails with this plan", "The create fails with this plan"},
+	}
+	for plan, want := range tests {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid, job := c.create("it", plan)
+			if got := jobError(c.job(job, jobFailed)); got != want.job {
+				t.Errorf("job %q, want %q", got, want.job)
+			}
+			row := c.lastOperation("/v3/service_instances/"+guid, "create failed")
+			if got := row.str("last_operation", "description"); got != want.description {
+				t.Errorf("description %q, want %q", got, want.description)
+			}
+			if n := c.calls("it", deprovision); n != 0 {
+				t.Errorf("a rejection was cleaned up after %d times", n)
+			}
+		})
+	}
+}
+
+func TestFatesOfUpdateAndDelete(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ method, job, state, description string }{
+		"faults/update-rejected": {"PATCH", "update could not be completed: Service broker error: The update is refused by this plan", "update failed", "Service broker error: The update is refused by this plan"},
+		"faults/update-fails":    {"PATCH", "update could not be completed: The update fails with this plan", "update failed", "The update fails with this plan"},
+		"faults/delete-rejected": {"DELETE", "delete could not be completed: Service instance it: Service broker error: The delete is refused by this plan", "delete failed", "Service instance it: Service broker error: The delete is refused by this plan"},
+		"faults/delete-fails":    {"DELETE", "delete could not be completed: The delete fails with this plan", "delete failed", "The delete fails with this plan"},
+	}
+	for plan, want := range tests {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid := c.ready("it", plan)
+			job := c.must(202, want.method, "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location")
+			if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: "+want.job {
+				t.Errorf("job %q, want %q", got, want.job)
+			}
+			row := c.lastOperation("/v3/service_instances/"+guid, want.state)
+			if got := row.str("last_operation", "description"); got != want.description {
+				t.Errorf("description %q, want %q", got, want.description)
+			}
+		})
+	}
+}
+
+func TestFatesOfKeys(t *testing.T) {
+	t.Parallel()
+	const class = "VCAP::CloudController::V3::LastOperationFailedState"
+	const unbindPrefix = "Service broker failed to delete service binding for instance it: "
+	tests := map[string]struct {
+		unbind                  bool
+		job, state, description string
+	}{
+		"faults/bind-rejected":   {false, "bind could not be completed: Service broker error: The bind is refused by this plan", "create failed", "Service broker error: The bind is refused by this plan"},
+		"faults/bind-fails":      {false, "create could not be completed: " + class, "create failed", "The bind fails with this plan"},
+		"postgres/app-only":      {false, "bind could not be completed: This service supports generation of credentials through binding an application only.", "create failed", "This service supports generation of credentials through binding an application only."},
+		"faults/unbind-rejected": {true, "unbind could not be completed: " + unbindPrefix + "Service broker error: The unbind is refused by this plan", "delete failed", unbindPrefix + "Service broker error: The unbind is refused by this plan"},
+		"faults/unbind-fails":    {true, "delete could not be completed: " + class, "delete failed", "The unbind fails with this plan"},
+	}
+	for plan, want := range tests {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid, job := c.createKey("k", c.ready("it", plan))
+			if want.unbind {
+				c.job(job, jobComplete)
+				job = c.must(202, "DELETE", "/v3/service_credential_bindings/"+guid, "").header.Get("Location")
+			}
+			if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: "+want.job {
+				t.Errorf("job %q, want %q", got, want.job)
+			}
+			row := c.lastOperation("/v3/service_credential_bindings/"+guid, want.state)
+			if got := row.str("last_operation", "description"); got != want.description {
+				t.Errorf("description %q, want %q", got, want.description)
+			}
+		})
+	}
+}
+
+func TestStalledOperationsStayPolling(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	_, job := c.create("it", "faults/create-stalls")
+	r := c.job(job, jobPolling)
+	if r.str("operation") != "service_instance.create" || r.at("errors", 0) != nil || r.at("warnings") == nil {
+		t.Errorf("job %s", r.body)
+	}
+	key, job := c.createKey("k", c.ready("bound", "faults/bind-stalls"))
+	if r := c.job(job, jobPolling); r.str("operation") != "service_keys.create" || !strings.HasSuffix(r.str("links", "service_credential_binding", "href"), key) {
+		t.Errorf("job %s", r.body)
+	}
+}
+
+// TestUpdateFateIsOfTheTargetPlan leaves a plan whose updates are rejected.
+func TestUpdateFateIsOfTheTargetPlan(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "faults/update-rejected")
+	c.job(c.must(202, "PATCH", "/v3/service_instances/"+guid, c.planPatch("PLAN(faults/create-fails)")).header.Get("Location"), jobComplete)
+}
+
+func TestDeleteFailsOnce(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "faults/delete-fails-once")
+	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobFailed)
+	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobComplete)
+	if n := c.calls("it", deprovision); n != 2 {
+		t.Errorf("%d deprovisions, want 2", n)
+	}
+}
+
+// TestJobLinksFollowTheRow is section 1.18.
+func TestJobLinksFollowTheRow(t *testing.T) {
+	t.Parallel()
+	for _, plan := range []string{"postgres/small", "postgres/async", "postgres/async-bindings"} {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid, create := c.create("it", plan)
+			if !strings.HasPrefix(create, c.url+"/v3/jobs/") {
+				t.Errorf("location %q is not absolute", create)
+			}
+			href := c.url + "/v3/service_instances/" + guid
+			if r := c.job(create, jobComplete); r.str("links", "service_instances", "href") != href || r.str("links", "self", "href") != create {
+				t.Errorf("links %v", r.at("links"))
+			}
+			update := c.must(202, "PATCH", href, `{"parameters":{}}`).header.Get("Location")
+			if r := c.job(update, jobComplete); r.str("links", "service_instances", "href") != href || r.str("operation") != "service_instance.update" {
+				t.Errorf("update %s", r.body)
+			}
+			key := c.readyKey("k", guid)
+			unbind := c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location")
+			if r := c.job(unbind, jobComplete); r.at("links", "service_credential_binding") != nil || r.str("operation") != "service_keys.delete" {
+				t.Errorf("unbind %s", r.body)
+			}
+			remove := c.must(202, "DELETE", href, "").header.Get("Location")
+			if r := c.job(remove, jobComplete); r.at("links", "service_instance") != nil || r.str("operation") != "service_instance.delete" {
+				t.Errorf("delete %s", r.body)
+			}
+			if r := c.job(create, jobComplete); r.at("links", "service_instances") != nil {
+				t.Errorf("the create still links to its row: %s", r.body)
+			}
+		})
+	}
+}
+
+// TestR13EveryOperationTakesTooLong has the description of each kind of
+// operation that is given up. The plan allows three seconds.
+func TestR13EveryOperationTakesTooLong(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ method, last, word string }{
+		update:      {"PATCH", "update failed", "update"},
+		deprovision: {"DELETE", "delete failed", "deprovision"},
+		bind:        {"POST", "create failed", "bind"},
+		unbind:      {"DELETE", "delete failed", "unbind"},
+	}
+	for operation, test := range tests {
+		t.Run(operation, func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			o.PollInterval = time.Hour // the limit is reached before the first poll
+			c := start(t, o)
+			guid := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"faults","plan":"hurried","keys":[{"name":"a"}]}`).str("guid")
+			key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
+			c.instruct(`{"operation":"` + operation + `","answer":"accepted","polls":"in progress"}`)
+			path, job := "/v3/service_instances/"+guid, ""
+			switch operation {
+			case bind:
+				key, job = c.createKey("b", guid)
+				path = "/v3/service_credential_bindings/" + key
+			case unbind:
+				path = "/v3/service_credential_bindings/" + key
+				job = c.must(202, test.method, path, "").header.Get("Location")
+			case deprovision:
+				c.job(c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location"), jobComplete)
+				job = c.must(202, test.method, path, "").header.Get("Location")
+			default:
+				job = c.must(202, test.method, path, `{"parameters":{}}`).header.Get("Location")
+			}
+			if got, want := jobError(c.job(job, jobFailed)), "290006 CF-JobTimeout: The job execution has timed out."; got != want {
+				t.Errorf("job %q, want %q", got, want)
+			}
+			row := c.lastOperation(path, test.last)
+			if got, want := row.str("last_operation", "description"), "Service Broker failed to "+test.word+" within the required time."; got != want {
+				t.Errorf("description %q, want %q", got, want)
+			}
+			if operation == bind {
+				eventually(t, "unbind of the orphan", func() bool { return c.calls("it", unbind) == 1 })
+			}
+		})
+	}
+}
+
+// TestKeysVanishUnderTheirJobs has the rows of keys go while jobs wait, and a
+// second unbind start beside the first.
+func TestKeysVanishUnderTheirJobs(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "faults/unbind-stalls")
+	stalled, gone := c.readyKey("stalled", guid), c.readyKey("gone", guid)
+	c.workers(true)
+	unbindTwice := func(key string) (first, second string) {
+		path := "/v3/service_credential_bindings/" + key
+		return c.must(202, "DELETE", path, "").header.Get("Location"), c.must(202, "DELETE", path, "").header.Get("Location")
+	}
+	c.instruct(`{"operation":"unbind","binding":"gone","answer":"gone"}`)
+	_, second := unbindTwice(stalled)
+	_, vanished := unbindTwice(gone)
+	c.workers(false)
+	if got, want := jobError(c.job(second, jobFailed)), "10009 CF-UnableToPerform: unbind could not be completed: There is an operation in progress for the service binding."; got != want {
+		t.Errorf("job %q, want %q", got, want)
+	}
+	c.job(vanished, jobComplete)
+
+	c.workers(true)
+	other := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"other","offering":"postgres","plan":"small"}`).str("guid")
+	key, job := c.createKey("late", other)
+	c.must(204, "DELETE", "/v3/service_instances/"+other+"?purge=true", "")
+	c.workers(false)
+	if got, want := jobError(c.job(job, jobFailed)), "10010 CF-ResourceNotFound: The binding could not be found: "+key; got != want {
+		t.Errorf("job %q, want %q", got, want)
+	}
+}
+
+// TestFieldsOfInstances has every field of the list, and those of one instance
+// refused where they are not allowed.
+func TestFieldsOfInstances(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.plant("")
+	query := "?fields[space]=guid,name,relationships.organization&fields[space.organization]=name,guid&fields[service_plan]=guid,name,relationships.service_offering" +
+		"&fields[service_plan.service_offering]=name,guid,description,documentation_url,tags,relationships.service_broker&fields[service_plan.service_offering.service_broker]=name,guid"
+	r := c.must(200, "GET", "/v3/service_instances"+query, "")
+	got := []string{
+		r.str("included", "spaces", 0, "relationships", "organization", "data", "guid"), r.str("included", "organizations", 0, "name"),
+		r.str("included", "service_plans", 0, "name"), r.str("included", "service_offerings", 0, "name"), r.str("included", "service_brokers", 0, "name"),
+	}
+	if want := c.org("ferry") + " ferry small postgres backing-broker"; strings.Join(got, " ") != want {
+		t.Errorf("included %q, want %q", got, want)
+	}
+	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid+"?fields[space]=relationships.organization", ""),
+		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Fields valid keys for 'space' are: 'guid', 'name'")
+	const unknown = "400 10005 CF-BadQueryParameter: The query parameter is invalid: Unknown query parameter(s): 'fields[colour]'. Valid parameters are: "
+	if got := c.do("GET", "/v3/service_instances?fields[colour]=x", "").cfErr(); !strings.HasPrefix(got, unknown) {
+		t.Errorf("an unknown field: %s", got)
+	}
+	for _, order := range []string{"name", "-created_at", "updated_at"} {
+		for _, path := range []string{"service_instances", "service_credential_bindings", "service_plans", "service_offerings", "spaces", "organizations"} {
+			c.must(200, "GET", "/v3/"+path+"?order_by="+order, "")
+		}
+	}
+}
+
+// TestForcedVerbs has every kind of job made to fail without a reason.
+func TestForcedVerbs(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	c.workers(true)
+	guid := c.plant(`,"keys":[{"name":"a"}]`)
+	key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
+	_, bound := c.createKey("b", guid)
+	fail := func(path, job, verb string) {
+		t.Helper()
+		c.must(200, "PATCH", "/__sim/"+path, `{"job":"FAILED"}`)
+		if got, want := jobError(c.job(job, jobFailed)), "10009 CF-UnableToPerform: "+verb+" could not be completed: The job was made to fail."; got != want {
+			t.Errorf("job %q, want %q", got, want)
+		}
+	}
+	b := c.do("GET", "/v3/service_credential_bindings?names=b", "").str("resources", 0, "guid")
+	fail("keys/"+b, bound, "bind")
+	fail("keys/"+key, c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location"), "unbind")
+	fail("instances/"+guid, c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), "delete")
+	fail("instances/"+guid, c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location"), "update")
+	other, job := c.create("other", "postgres/small")
+	fail("instances/"+other, job, "provision")
+}
