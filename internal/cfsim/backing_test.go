@@ -1,16 +1,11 @@
 package cfsim
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 )
-
-// instruct tells the backing broker what to answer.
-func (c *cloud) instruct(body string) {
-	c.t.Helper()
-	c.must(200, "POST", "/__sim/broker", body)
-}
 
 // TestRefusals has every answer of a backing broker to a create: what the row
 // says, and whether the Cloud Controller cleans up (R11).
@@ -262,31 +257,6 @@ func TestFatesOfCreate(t *testing.T) {
 	}
 }
 
-func TestFatesOfUpdateAndDelete(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ method, job, state, description string }{
-		"faults/update-rejected": {"PATCH", "update could not be completed: Service broker error: The update is refused by this plan", "update failed", "Service broker error: The update is refused by this plan"},
-		"faults/update-fails":    {"PATCH", "update could not be completed: The update fails with this plan", "update failed", "The update fails with this plan"},
-		"faults/delete-rejected": {"DELETE", "delete could not be completed: Service instance it: Service broker error: The delete is refused by this plan", "delete failed", "Service instance it: Service broker error: The delete is refused by this plan"},
-		"faults/delete-fails":    {"DELETE", "delete could not be completed: The delete fails with this plan", "delete failed", "The delete fails with this plan"},
-	}
-	for plan, want := range tests {
-		t.Run(plan, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			guid := c.ready("it", plan)
-			job := c.must(202, want.method, "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location")
-			if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: "+want.job {
-				t.Errorf("job %q, want %q", got, want.job)
-			}
-			row := c.lastOperation("/v3/service_instances/"+guid, want.state)
-			if got := row.str("last_operation", "description"); got != want.description {
-				t.Errorf("description %q, want %q", got, want.description)
-			}
-		})
-	}
-}
-
 func TestFatesOfKeys(t *testing.T) {
 	t.Parallel()
 	const class = "VCAP::CloudController::V3::LastOperationFailedState"
@@ -354,41 +324,6 @@ func TestDeleteFailsOnce(t *testing.T) {
 	}
 }
 
-// TestJobLinksFollowTheRow is section 1.18.
-func TestJobLinksFollowTheRow(t *testing.T) {
-	t.Parallel()
-	for _, plan := range []string{"postgres/small", "postgres/async", "postgres/async-bindings"} {
-		t.Run(plan, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			guid, create := c.create("it", plan)
-			if !strings.HasPrefix(create, c.url+"/v3/jobs/") {
-				t.Errorf("location %q is not absolute", create)
-			}
-			href := c.url + "/v3/service_instances/" + guid
-			if r := c.job(create, jobComplete); r.str("links", "service_instances", "href") != href || r.str("links", "self", "href") != create {
-				t.Errorf("links %v", r.at("links"))
-			}
-			update := c.must(202, "PATCH", href, `{"parameters":{}}`).header.Get("Location")
-			if r := c.job(update, jobComplete); r.str("links", "service_instances", "href") != href || r.str("operation") != "service_instance.update" {
-				t.Errorf("update %s", r.body)
-			}
-			key := c.readyKey("k", guid)
-			unbind := c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location")
-			if r := c.job(unbind, jobComplete); r.at("links", "service_credential_binding") != nil || r.str("operation") != "service_keys.delete" {
-				t.Errorf("unbind %s", r.body)
-			}
-			remove := c.must(202, "DELETE", href, "").header.Get("Location")
-			if r := c.job(remove, jobComplete); r.at("links", "service_instance") != nil || r.str("operation") != "service_instance.delete" {
-				t.Errorf("delete %s", r.body)
-			}
-			if r := c.job(create, jobComplete); r.at("links", "service_instances") != nil {
-				t.Errorf("the create still links to its row: %s", r.body)
-			}
-		})
-	}
-}
-
 // TestR13EveryOperationTakesTooLong has the description of each kind of
 // operation that is given up. The plan allows three seconds.
 func TestR13EveryOperationTakesTooLong(t *testing.T) {
@@ -436,86 +371,96 @@ func TestR13EveryOperationTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestKeysVanishUnderTheirJobs has the rows of keys go while jobs wait, and a
-// second unbind start beside the first.
-func TestKeysVanishUnderTheirJobs(t *testing.T) {
+// TestDashboardOfAnUpdate has the backing broker move the dashboard.
+func TestDashboardOfAnUpdate(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "faults/unbind-stalls")
-	stalled, gone := c.readyKey("stalled", guid), c.readyKey("gone", guid)
-	c.workers(true)
-	unbindTwice := func(key string) (first, second string) {
-		path := "/v3/service_credential_bindings/" + key
-		return c.must(202, "DELETE", path, "").header.Get("Location"), c.must(202, "DELETE", path, "").header.Get("Location")
-	}
-	c.instruct(`{"operation":"unbind","binding":"gone","answer":"gone"}`)
-	_, second := unbindTwice(stalled)
-	_, vanished := unbindTwice(gone)
-	c.workers(false)
-	if got, want := jobError(c.job(second, jobFailed)), "10009 CF-UnableToPerform: unbind could not be completed: There is an operation in progress for the service binding."; got != want {
-		t.Errorf("job %q, want %q", got, want)
-	}
-	c.job(vanished, jobComplete)
-
-	c.workers(true)
-	other := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"other","offering":"postgres","plan":"small"}`).str("guid")
-	key, job := c.createKey("late", other)
-	c.must(204, "DELETE", "/v3/service_instances/"+other+"?purge=true", "")
-	c.workers(false)
-	if got, want := jobError(c.job(job, jobFailed)), "10010 CF-ResourceNotFound: The binding could not be found: "+key; got != want {
-		t.Errorf("job %q, want %q", got, want)
-	}
-}
-
-// TestFieldsOfInstances has every field of the list, and those of one instance
-// refused where they are not allowed.
-func TestFieldsOfInstances(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.plant("")
-	query := "?fields[space]=guid,name,relationships.organization&fields[space.organization]=name,guid&fields[service_plan]=guid,name,relationships.service_offering" +
-		"&fields[service_plan.service_offering]=name,guid,description,documentation_url,tags,relationships.service_broker&fields[service_plan.service_offering.service_broker]=name,guid"
-	r := c.must(200, "GET", "/v3/service_instances"+query, "")
-	got := []string{
-		r.str("included", "spaces", 0, "relationships", "organization", "data", "guid"), r.str("included", "organizations", 0, "name"),
-		r.str("included", "service_plans", 0, "name"), r.str("included", "service_offerings", 0, "name"), r.str("included", "service_brokers", 0, "name"),
-	}
-	if want := c.org("ferry") + " ferry small postgres backing-broker"; strings.Join(got, " ") != want {
-		t.Errorf("included %q, want %q", got, want)
-	}
-	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid+"?fields[space]=relationships.organization", ""),
-		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Fields valid keys for 'space' are: 'guid', 'name'")
-	const unknown = "400 10005 CF-BadQueryParameter: The query parameter is invalid: Unknown query parameter(s): 'fields[colour]'. Valid parameters are: "
-	if got := c.do("GET", "/v3/service_instances?fields[colour]=x", "").cfErr(); !strings.HasPrefix(got, unknown) {
-		t.Errorf("an unknown field: %s", got)
-	}
-	for _, order := range []string{"name", "-created_at", "updated_at"} {
-		for _, path := range []string{"service_instances", "service_credential_bindings", "service_plans", "service_offerings", "spaces", "organizations"} {
-			c.must(200, "GET", "/v3/"+path+"?order_by="+order, "")
+	for _, answer := range []string{"done", "accepted"} {
+		c := start(t, quick())
+		c.must(200, "POST", "/__sim/broker", `{"operation":"provision","answer":"done","dashboard_url":"https://one.example.org"}`)
+		c.must(200, "POST", "/__sim/broker", `{"operation":"update","answer":"`+answer+`","dashboard_url":"https://two.example.org"}`)
+		guid := c.ready("it", "postgres/small")
+		path := "/v3/service_instances/" + guid
+		if got := c.must(200, "GET", path, "").str("dashboard_url"); got != "https://one.example.org" {
+			t.Errorf("dashboard of the create %q", got)
+		}
+		for range 2 { // the second update brings none, which changes nothing
+			c.job(c.must(202, "PATCH", path, `{"parameters":{}}`).header.Get("Location"), jobComplete)
+			if got := c.must(200, "GET", path, "").str("dashboard_url"); got != "https://two.example.org" {
+				t.Errorf("%s: dashboard of the update %q", answer, got)
+			}
 		}
 	}
 }
 
-// TestForcedVerbs has every kind of job made to fail without a reason.
-func TestForcedVerbs(t *testing.T) {
+// TestFetchTakesNoOtherInstruction leaves what is meant for changes alone, and
+// counts no broker call.
+func TestFetchTakesNoOtherInstruction(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	c.workers(true)
-	guid := c.plant(`,"keys":[{"name":"a"}]`)
-	key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
-	_, bound := c.createKey("b", guid)
-	fail := func(path, job, verb string) {
-		t.Helper()
-		c.must(200, "PATCH", "/__sim/"+path, `{"job":"FAILED"}`)
-		if got, want := jobError(c.job(job, jobFailed)), "10009 CF-UnableToPerform: "+verb+" could not be completed: The job was made to fail."; got != want {
-			t.Errorf("job %q, want %q", got, want)
+	guid := c.ready("it", "postgres/small")
+	c.must(200, "POST", "/__sim/broker", `{"answer":"rejected"}`)
+	c.must(200, "GET", "/v3/service_instances/"+guid+"/parameters", "")
+	c.must(400, "POST", "/__sim/broker", `{"operation":"fetch_binding","answer":"accepted"}`)
+	for _, call := range c.state().BrokerCalls {
+		if strings.HasPrefix(call.Operation, "fetch") {
+			t.Errorf("call %+v", call)
 		}
 	}
-	b := c.do("GET", "/v3/service_credential_bindings?names=b", "").str("resources", 0, "guid")
-	fail("keys/"+b, bound, "bind")
-	fail("keys/"+key, c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location"), "unbind")
-	fail("instances/"+guid, c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), "delete")
-	fail("instances/"+guid, c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location"), "update")
-	other, job := c.create("other", "postgres/small")
-	fail("instances/"+other, job, "provision")
+	if r := c.must(200, "GET", "/__sim/broker", ""); r.at(0, "hits") != json.Number("0") {
+		t.Errorf("instructions %s", r.body)
+	}
+}
+
+// TestParametersAreNotTold has the backing broker keep parameters back while
+// all else works.
+func TestParametersAreNotTold(t *testing.T) {
+	t.Parallel()
+	const bad = "502 10001 CF-ServiceBroker"
+	for answer, want := range map[string]string{
+		"rejected": bad + "RequestRejected: Service broker error: ours", "error": bad + "BadResponse: Service broker error: ours",
+		"gone":         bad + "RequestRejected: The service broker rejected the request. Status Code: 410 Gone, Body: {}",
+		"malformed":    bad + "ResponseMalformed: " + malformedResponse,
+		"unauthorized": bad + "ApiAuthenticationFailed: " + refusedLogin, "unreachable": bad + "ApiUnreachable: " + unreachable,
+		"request-timeout": "504 10001 CF-ServiceBrokerApiTimeout: " + timedOutMessage, "silent": "504 10001 CF-HttpClientTimeout: " + timedOutMessage,
+		"done": "200",
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid := c.ready("it", "postgres/small")
+			key := c.readyKey("k", guid)
+			paths := map[string]string{fetchInstance: "/v3/service_instances/" + guid, fetchBinding: "/v3/service_credential_bindings/" + key}
+			for operation, path := range paths {
+				c.must(200, "POST", "/__sim/broker", `{"operation":"`+operation+`","answer":"`+answer+`","description":"ours"}`)
+				checkAnswer(t, c.do("GET", path+"/parameters", ""), want)
+				checkAnswer(t, c.do("GET", path+"/parameters", ""), "200")
+			}
+			c.must(200, "GET", paths[fetchBinding]+"/details", "")
+		})
+	}
+}
+
+func TestFatesOfUpdateAndDelete(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ method, job, state, description string }{
+		"faults/update-rejected": {"PATCH", "update could not be completed: Service broker error: The update is refused by this plan", "update failed", "Service broker error: The update is refused by this plan"},
+		"faults/update-fails":    {"PATCH", "update could not be completed: The update fails with this plan", "update failed", "The update fails with this plan"},
+		"faults/delete-rejected": {"DELETE", "delete could not be completed: Service instance it: Service broker error: The delete is refused by this plan", "delete failed", "Service instance it: Service broker error: The delete is refused by this plan"},
+		"faults/delete-fails":    {"DELETE", "delete could not be completed: The delete fails with this plan", "delete failed", "The delete fails with this plan"},
+	}
+	for plan, want := range tests {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid := c.ready("it", plan)
+			job := c.must(202, want.method, "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location")
+			if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: "+want.job {
+				t.Errorf("job %q, want %q", got, want.job)
+			}
+			row := c.lastOperation("/v3/service_instances/"+guid, want.state)
+			if got := row.str("last_operation", "description"); got != want.description {
+				t.Errorf("description %q, want %q", got, want.description)
+			}
+		})
+	}
 }

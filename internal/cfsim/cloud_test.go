@@ -3,12 +3,14 @@ package cfsim
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -309,4 +311,132 @@ func (r result) cfErrOr() string {
 		return strconv.Itoa(r.status) + " " + string(r.body)
 	}
 	return r.cfErr()
+}
+
+// conditions changes what holds in a cloud.
+func (c *cloud) conditions(change string) {
+	c.t.Helper()
+	c.must(200, "POST", "/__sim/conditions", change)
+}
+
+// plant writes an instance "it" of postgres/small into ferry/work.
+func (c *cloud) plant(more string) string {
+	c.t.Helper()
+	return c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"`+more+`}`).str("guid")
+}
+
+// fault adds one.
+func (c *cloud) fault(json string) { c.t.Helper(); c.must(200, "POST", "/__sim/faults", json) }
+
+// instruct tells the backing broker what to answer.
+func (c *cloud) instruct(body string) {
+	c.t.Helper()
+	c.must(200, "POST", "/__sim/broker", body)
+}
+
+func (c *cloud) workers(held bool) {
+	c.t.Helper()
+	word := "false"
+	if held {
+		word = "true"
+	}
+	c.must(200, "POST", "/__sim/workers", `{"held":`+word+`}`)
+}
+
+func (c *cloud) touched(tick, want string) {
+	c.t.Helper()
+	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":`+want+`}` {
+		c.t.Errorf("%s: %s, want %s", tick, r.body, want)
+	}
+}
+
+// names lists the names of a list's resources.
+func (r result) names() []string {
+	list := []string{}
+	for i := 0; r.at("resources", i) != nil; i++ {
+		list = append(list, r.str("resources", i, "name"))
+	}
+	return list
+}
+
+// jobError renders the first error of a job.
+func jobError(r result) string {
+	return fmt.Sprint(r.at("errors", 0, "code")) + " " + r.str("errors", 0, "title") + ": " + r.str("errors", 0, "detail")
+}
+
+// clock is a time that a test moves.
+type clock struct{ offset atomic.Int64 }
+
+func (c *clock) now() time.Time {
+	return time.Date(2026, 3, 10, 15, 49, 29, 0, time.UTC).Add(time.Duration(c.offset.Load()))
+}
+
+func (c *clock) move(d time.Duration) { c.offset.Add(int64(d)) }
+
+func recursive() Options {
+	o := quick()
+	o.RecursiveDelete = true
+	return o
+}
+
+func korifi() Options {
+	o := quick()
+	o.Korifi = true
+	return o
+}
+
+// instanceBodyIn is a create in a space.
+func (c *cloud) instanceBodyIn(space, name, plan string) string {
+	c.t.Helper()
+	return `{"type":"managed","name":"` + name + `","relationships":{"space":{"data":{"guid":"` + space + `"}},"service_plan":{"data":{"guid":"` + c.planGUID(plan) + `"}}}}`
+}
+
+// rolePost is the body of a role for a user that is given as JSON.
+func rolePost(kind, place, guid, user string) string {
+	return `{"type":"` + kind + `","relationships":{"` + place + `":{"data":{"guid":"` + guid + `"}},"user":{"data":` + user + `}}}`
+}
+
+func mustEncode(t *testing.T, v any) []byte {
+	t.Helper()
+	body, err := encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// planPatch writes PLAN(x/y) out.
+func (c *cloud) planPatch(body string) string {
+	name, isPlan := strings.CutPrefix(body, "PLAN(")
+	if !isPlan {
+		return body
+	}
+	return `{"relationships":{"service_plan":{"data":{"guid":"` + c.planGUID(strings.TrimSuffix(name, ")")) + `"}}}}`
+}
+
+const unprocessableText = "422 10008 CF-UnprocessableEntity: "
+
+const (
+	textTaken    = "422 10008 CF-UnprocessableEntity: The service instance name is taken: it."
+	textBusy     = "409 60016 CF-AsyncServiceInstanceOperationInProgress: An operation for service instance it is in progress."
+	textMissing  = "404 60004 CF-ServiceInstanceNotFound: The service instance could not be found: it"
+	textDelete   = "422 10008 CF-UnprocessableEntity: There is an operation in progress for the service instance."
+	textKey      = "422 10008 CF-UnprocessableEntity: There is an operation in progress for the service instance"
+	textNoKey    = "422 10008 CF-UnprocessableEntity: Service instance not found"
+	textNotFound = "404 10010 CF-ResourceNotFound: Service instance not found"
+)
+
+// checkAnswer compares with a status alone, or with a whole error.
+func checkAnswer(t *testing.T, got result, want string) {
+	t.Helper()
+	text := got.cfErr()
+	if len(want) == 3 {
+		text = strings.Fields(got.cfErrOr())[0]
+	}
+	if text != want {
+		t.Errorf("got %s, want %s", got.cfErrOr(), want)
+	}
+	if got.status == 202 && (len(got.body) != 0 || !strings.Contains(got.header.Get("Location"), "/v3/jobs/")) {
+		t.Errorf("202 with body %q and location %q", got.body, got.header.Get("Location"))
+	}
 }

@@ -1,21 +1,10 @@
 package cfsim
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 )
-
-// conditions changes what holds in a cloud.
-func (c *cloud) conditions(change string) {
-	c.t.Helper()
-	c.must(200, "POST", "/__sim/conditions", change)
-}
-
-// plant writes an instance "it" of postgres/small into ferry/work.
-func (c *cloud) plant(more string) string {
-	c.t.Helper()
-	return c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"`+more+`}`).str("guid")
-}
 
 func TestConditionsOfCreate(t *testing.T) {
 	t.Parallel()
@@ -182,39 +171,6 @@ func TestSuspendedIsShown(t *testing.T) {
 	checkAnswer(t, c.do("POST", "/v3/spaces", `{"name":"s","relationships":{"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`), "422 10020 CF-ResourceBeingDeleted: The organization is being deleted")
 }
 
-// TestVisibility has plans that only some organizations see.
-func TestVisibility(t *testing.T) {
-	t.Parallel()
-	c := start(t, idle())
-	sp, guid := c.space("work"), c.planGUID("postgres/large")
-	body := c.instanceBody("it", "postgres/large", "")
-	const unknown = unprocessableText + "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."
-	elsewhere := unprocessableText + "Invalid service plan. This could be due to a space-scoped broker which is offering the service plan 'large' with guid '" + guid +
-		"' in another space or that the plan is not enabled in this organization. Ensure that the service plan is visible in your current space 'work' with guid '" + sp + "'."
-	tests := []struct{ orgs, kind, want, listed, inSpace string }{
-		{`["demo"]`, "organization", elsewhere, "large", ""},
-		{`["demo","ferry"]`, "organization", "202", "large", "large"},
-		{`[]`, "admin", unknown, "large", ""},
-		{`null`, "public", textTaken, "large", "large"},
-	}
-	for _, test := range tests {
-		c.must(200, "POST", "/__sim/marketplace", `{"visible_in":{"postgres/large":`+test.orgs+`}}`)
-		checkAnswer(t, c.do("POST", "/v3/service_instances", body), test.want)
-		if got := c.must(200, "GET", "/v3/service_plans/"+guid+"/visibility", "").str("type"); got != test.kind {
-			t.Errorf("%s: visibility %q, want %q", test.orgs, got, test.kind)
-		}
-		for query, want := range map[string]string{"": test.listed, "&space_guids=" + sp: test.inSpace, "&organization_guids=" + c.org("ferry"): test.inSpace} {
-			if got := strings.Join(c.do("GET", "/v3/service_plans?names=large"+query, "").names(), " "); got != want {
-				t.Errorf("%s, %q: listed %q, want %q", test.orgs, query, got, want)
-			}
-		}
-		anonymous := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
-		if got := len(anonymous.do("GET", "/v3/service_plans?names=large", "").names()); (got == 1) != (test.kind == "public") {
-			t.Errorf("%s: %d plans without a token", test.orgs, got)
-		}
-	}
-}
-
 // TestBadConditions also shows that a change that is refused changes nothing.
 func TestBadConditions(t *testing.T) {
 	t.Parallel()
@@ -236,5 +192,52 @@ func TestBadConditions(t *testing.T) {
 	}
 	if r := c.must(200, "GET", "/__sim/conditions", ""); r.at("broker_busy") != false {
 		t.Errorf("conditions %s", r.body)
+	}
+}
+
+// TestFeatureFlags lists what a Cloud Controller has, and keeps all but
+// operators from changing it.
+func TestFeatureFlags(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	if names := c.must(200, "GET", "/v3/feature_flags", "").names(); len(names) != 18 || names[0] != "app_bits_upload" {
+		t.Errorf("flags %v", names)
+	}
+	const flag = "/v3/feature_flags/service_instance_creation"
+	r := c.must(200, "PATCH", flag, `{"enabled":false,"custom_error_message":"closed"}`)
+	if r.at("enabled") != false || r.str("custom_error_message") != "closed" {
+		t.Errorf("flag %s", r.body)
+	}
+	body := c.instanceBody("it", "postgres/small", "")
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "403 330002 CF-FeatureDisabled: Feature Disabled: closed")
+	c.must(200, "PATCH", flag, `{"enabled":true,"custom_error_message":null}`)
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
+	checkAnswer(t, c.do("PATCH", flag, `{"enabled":"yes"}`), unprocessableText+"Enabled must be a boolean")
+	checkAnswer(t, c.do("GET", "/v3/feature_flags/x", ""), "404 10010 CF-ResourceNotFound: Feature flag not found")
+	c.must(200, "POST", "/__sim/conditions", `{"permissions":{"ferry":"org_manager"}}`)
+	checkAnswer(t, c.do("PATCH", flag, `{"enabled":false}`), "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action")
+}
+
+// TestPermissionsAreRoles shows what the control lets a login do as roles, and
+// as tokens that are not an administrator's.
+func TestPermissionsAreRoles(t *testing.T) {
+	t.Parallel()
+	for held, want := range map[string]string{"org_manager": roleOrgManager, "space_developer": roleDeveloper, "space_auditor": roleAuditor, "admin": "", "none": ""} {
+		t.Run(held, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			c.space("work")
+			c.conditions(`{"permissions":{"ferry":"` + held + `"}}`)
+			observer := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
+			observer.token = c.login(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"admin"}}, "cf", "").str("access_token")
+			roles := observer.must(200, "GET", "/v3/roles?user_guids=ferry&types=organization_manager,space_developer,space_auditor", "")
+			if got := roles.str("resources", 0, "type"); got != want {
+				t.Errorf("roles %s, want %q", roles.body, want)
+			}
+			scope := c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry").str("scope")
+			if got := strings.Contains(scope, adminScope); got != (held == "admin") {
+				t.Errorf("scope %q", scope)
+			}
+		})
 	}
 }

@@ -94,43 +94,6 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
-func TestMarketplaceChanges(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	change := func(json string) { c.must(200, "POST", "/__sim/marketplace", json) }
-	large := func() result { return c.do("GET", "/v3/service_plans?names=large", "") }
-	guid := large().str("resources", 0, "guid")
-	id := large().str("resources", 0, "broker_catalog", "id")
-
-	change(`{"hide":["postgres/large"]}`)
-	if got := large().at("resources", 0); got != nil {
-		t.Errorf("a hidden plan is listed: %v", got)
-	}
-	change(`{"show":["postgres/large"]}`)
-	c.ready("it", "postgres/large")
-	change(`{"hide":["postgres/large"]}`)
-	if got := large().at("resources", 0, "available"); got != false {
-		t.Errorf("a hidden plan with an instance: available %v, want false", got)
-	}
-	body := strings.Replace(c.instanceBody("other", "postgres/small", ""), c.planGUID("postgres/small"), guid, 1)
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "422 10008 CF-UnprocessableEntity: Invalid service plan. The service plan 'large' with guid '"+guid+
-		"' has been removed from the service broker's catalog. It is not possible to create new service instances using this plan.")
-	change(`{"show":["postgres/large"],"reregister":true}`)
-	again := c.do("GET", "/v3/service_plans?names=large&available=true", "")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "422 10008 CF-UnprocessableEntity: Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
-	it := c.do("GET", "/v3/service_instances?names=it", "").str("resources", 0, "relationships", "service_plan", "data", "guid")
-	if it == guid || it != again.str("resources", 0, "guid") {
-		t.Errorf("the instance has the plan %s", it)
-	}
-	if again.str("resources", 0, "guid") == guid || again.str("resources", 0, "broker_catalog", "id") != id || again.at("resources", 1) != nil {
-		t.Errorf("after registering again: %s", again.body)
-	}
-	change(`{"maintenance":{"postgres/maintained":"2.2.0"}}`)
-	if got := c.do("GET", "/v3/service_plans?names=maintained", "").str("resources", 0, "maintenance_info", "version"); got != "2.2.0" {
-		t.Errorf("version %q, want 2.2.0", got)
-	}
-}
-
 func TestPlantedInstance(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
@@ -190,4 +153,232 @@ func TestForcedStates(t *testing.T) {
 		c.lastOperation("/v3/service_instances/"+guid, "update in progress")
 		checkAnswer(t, c.do("DELETE", "/v3/service_instances/"+guid, ""), textDelete)
 	})
+}
+
+// TestForcedVerbs has every kind of job made to fail without a reason.
+func TestForcedVerbs(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	c.workers(true)
+	guid := c.plant(`,"keys":[{"name":"a"}]`)
+	key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
+	_, bound := c.createKey("b", guid)
+	fail := func(path, job, verb string) {
+		t.Helper()
+		c.must(200, "PATCH", "/__sim/"+path, `{"job":"FAILED"}`)
+		if got, want := jobError(c.job(job, jobFailed)), "10009 CF-UnableToPerform: "+verb+" could not be completed: The job was made to fail."; got != want {
+			t.Errorf("job %q, want %q", got, want)
+		}
+	}
+	b := c.do("GET", "/v3/service_credential_bindings?names=b", "").str("resources", 0, "guid")
+	fail("keys/"+b, bound, "bind")
+	fail("keys/"+key, c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location"), "unbind")
+	fail("instances/"+guid, c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), "delete")
+	fail("instances/"+guid, c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location"), "update")
+	other, job := c.create("other", "postgres/small")
+	fail("instances/"+other, job, "provision")
+}
+
+// TestForcedKeys puts keys into states that no request leads to.
+func TestForcedKeys(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "faults/bind-stalls")
+	key, job := c.createKey("a", guid)
+	path := "/v3/service_credential_bindings/" + key
+	c.lastOperation(path, "create in progress")
+	c.must(200, "PATCH", "/__sim/keys/"+key, `{"last_operation":{"type":"create","state":"failed","description":"lost"},"job":"FAILED"}`)
+	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != "lost" {
+		t.Errorf("description %q", got)
+	}
+	if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: bind could not be completed: lost" {
+		t.Errorf("job %q", got)
+	}
+	c.must(200, "PATCH", "/__sim/keys/"+key, `{"job":"gone"}`)
+	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
+	for body, status := range map[string]int{`{}`: 400, `{"job":"COMPLETE"}`: 409, `{"worker":"dead"}`: 409, `{"worker":"tired"}`: 400, `{"shared_with":[]}`: 400, `[]`: 400} {
+		c.must(status, "PATCH", "/__sim/keys/"+key, body)
+	}
+	c.must(404, "PATCH", "/__sim/keys/nowhere", `{"job":"gone"}`)
+}
+
+// TestNoLastOperation has rows of old, which never had one.
+func TestNoLastOperation(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.plant(`,"last_operation":{"type":"","state":""}`)
+	r := c.must(200, "GET", "/v3/service_instances/"+guid, "")
+	if got, _ := r.at("last_operation").(map[string]any); got == nil || len(got) != 0 {
+		t.Errorf("last operation %v", r.at("last_operation"))
+	}
+	c.readyKey("a", guid)
+	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobComplete)
+}
+
+// TestSpaceVanishes has a space go and come back under another GUID.
+func TestSpaceVanishes(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "postgres/small")
+	body, old := c.instanceBody("it", "postgres/small", ""), c.space("work")
+	c.must(200, "DELETE", "/__sim/spaces/ferry/work", "")
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
+	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid, ""), textNotFound)
+	if again := c.space("work"); again == old {
+		t.Errorf("the new space has the GUID of the old one")
+	}
+	c.ready("it", "postgres/small")
+	c.must(404, "DELETE", "/__sim/spaces/ferry/nowhere", "")
+	c.must(404, "DELETE", "/__sim/spaces/nowhere/work", "")
+}
+
+// TestJobsAreCollected has all jobs vanish while their work goes on, and one.
+func TestJobsAreCollected(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	c.workers(true)
+	guid, job := c.create("it", "postgres/small")
+	c.must(200, "POST", "/__sim/clock", `{"cleanup":"jobs"}`)
+	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
+	c.workers(false)
+	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
+	_, job = c.createKey("a", guid)
+	c.job(job, jobComplete)
+	one := job[strings.LastIndexByte(job, '/')+1:]
+	c.must(200, "DELETE", "/__sim/jobs/"+one, "")
+	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
+	c.must(404, "DELETE", "/__sim/jobs/"+one, "")
+	c.must(400, "POST", "/__sim/clock", `{"cleanup":"attic"}`)
+}
+
+// TestResetForgetsWhatWasStaged has a reset end everything that a test set up.
+func TestResetForgetsWhatWasStaged(t *testing.T) {
+	t.Parallel()
+	o := quick()
+	o.Now, o.RateLimit = new(clock).now, 4 // the time stands: one window is all there is
+	c := start(t, o)
+	c.workers(true)
+	c.instruct(`{"answer":"rejected","times":0}`)
+	c.conditions(`{"broker_busy":true}`)
+	for c.do("GET", "/v3/spaces", "").status == 200 {
+	}
+	c.must(200, "POST", "/__sim/reset", "")
+	body := c.instanceBody("it", "postgres/small", "")
+	c.must(200, "POST", "/__sim/reset", "")
+	job := c.must(202, "POST", "/v3/service_instances", body).header.Get("Location")
+	eventually(t, "provision", func() bool { return c.calls("it", provision) == 1 })
+	c.job(job, jobComplete)
+}
+
+// TestStuckUpdateIsCleanedUp has the clock of a newer Cloud Controller fail an
+// update whose worker has died; the backing broker is asked for nothing.
+func TestStuckUpdateIsCleanedUp(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	const tick = `{"cleanup":"stuck-updates","instance":"it"}`
+	guid := c.ready("it", "faults/update-stalls")
+	path := "/v3/service_instances/" + guid
+	job := c.must(202, "PATCH", path, `{"parameters":{}}`).header.Get("Location")
+	c.job(job, jobPolling)
+	c.touched(tick, "0")
+	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
+	c.touched(tick, "1")
+	if got, want := c.lastOperation(path, "update failed").str("last_operation", "description"), "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job."; got != want {
+		t.Errorf("description %q, want %q", got, want)
+	}
+	c.job(job, jobFailed)
+	c.touched(tick, "0")
+	if n := c.calls("it", deprovision); n != 0 {
+		t.Errorf("%d deprovisions", n)
+	}
+}
+
+// TestStuckDeletesAreTakenUpAgain has the clock of a newer Cloud Controller go
+// on with deletes whose workers have died, under the same jobs.
+func TestStuckDeletesAreTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, recursive := range map[string]bool{"the older way": false, "with a cascade": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := quick()
+			o.RecursiveDelete = recursive
+			c := start(t, o)
+			const tick = `{"cleanup":"stuck-deletes"}`
+			guid := c.ready("it", "postgres/small")
+			key := c.readyKey("k", guid)
+			c.diesDeleting("unbind", "keys/"+key, "/v3/service_credential_bindings/"+key, tick)
+			c.diesDeleting("deprovision", "instances/"+guid, "/v3/service_instances/"+guid, tick)
+			if c.calls("it", unbind) != 1 || c.calls("it", deprovision) != 1 {
+				t.Errorf("calls %+v", c.state().BrokerCalls)
+			}
+		})
+	}
+}
+
+// diesDeleting deletes a resource, whose worker dies while it polls, and has the
+// clock bring another.
+func (c *cloud) diesDeleting(operation, resource, path, tick string) {
+	c.t.Helper()
+	c.must(200, "POST", "/__sim/broker", `{"operation":"`+operation+`","answer":"accepted","polls":"in progress"}`)
+	job := c.must(202, "DELETE", path, "").header.Get("Location")
+	c.lastOperation(path, "delete in progress")
+	c.touched(tick, "0")
+	// The forced operation has the backing broker done with it.
+	c.must(200, "PATCH", "/__sim/"+resource, `{"last_operation":{"type":"delete","state":"in progress"},"job":"FAILED"}`)
+	c.job(job, jobFailed)
+	c.touched(tick, "1")
+	eventually(c.t, "the end of the delete", func() bool { return c.do("GET", path, "").status == 404 })
+	c.job(job, jobComplete)
+}
+
+// TestR9InitialCleanup has the clock fail a create that a worker is late for:
+// it goes on all the same.
+func TestR9InitialCleanup(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	c.workers(true)
+	guid, job := c.create("it", "postgres/async")
+	if r := c.must(200, "POST", "/__sim/clock", `{"cleanup":"initial"}`); string(r.body) != `{"touched":1}` {
+		t.Errorf("clock %s", r.body)
+	}
+	row := c.lastOperation("/v3/service_instances/"+guid, "create failed")
+	if got, want := row.str("last_operation", "description"), `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`; got != want {
+		t.Errorf("description %q, want %q", got, want)
+	}
+	c.job(job, jobProcessing)
+	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
+	c.workers(false)
+	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
+	c.job(job, jobComplete)
+}
+
+// TestR10StuckCleanup has a worker die over a create, an update and a delete:
+// the clock ends only the create.
+func TestR10StuckCleanup(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	const tick = `{"cleanup":"stuck","instance":"it"}`
+	guid, job := c.create("it", "faults/create-stalls")
+	path := "/v3/service_instances/" + guid
+	c.lastOperation(path, "create in progress")
+	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
+		t.Errorf("a worker lives, and the clock touched %s", r.body)
+	}
+	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
+	c.job(job, jobPolling)
+	c.must(200, "POST", "/__sim/clock", tick)
+	want := "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
+	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != want {
+		t.Errorf("description %q, want %q", got, want)
+	}
+	if got := jobError(c.job(job, jobFailed)); !strings.HasSuffix(got, want) {
+		t.Errorf("job %q", got)
+	}
+	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
+	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"last_operation":{"type":"update","state":"in progress"}}`)
+	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
+		t.Errorf("an update was cleaned up: %s", r.body)
+	}
+	checkAnswer(t, c.do("DELETE", path, ""), textDelete)
+	c.must(204, "DELETE", path+"?purge=true", "")
 }

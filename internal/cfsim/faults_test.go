@@ -10,9 +10,6 @@ import (
 	"time"
 )
 
-// fault adds one.
-func (c *cloud) fault(json string) { c.t.Helper(); c.must(200, "POST", "/__sim/faults", json) }
-
 const onCreate = `"method":"POST","route":"/v3/service_instances"`
 
 func TestFaultLosesCalls(t *testing.T) {

@@ -48,16 +48,6 @@ func startInState(t *testing.T, state string) (guid string, started *cloud) {
 	return guid, started
 }
 
-const (
-	textTaken    = "422 10008 CF-UnprocessableEntity: The service instance name is taken: it."
-	textBusy     = "409 60016 CF-AsyncServiceInstanceOperationInProgress: An operation for service instance it is in progress."
-	textMissing  = "404 60004 CF-ServiceInstanceNotFound: The service instance could not be found: it"
-	textDelete   = "422 10008 CF-UnprocessableEntity: There is an operation in progress for the service instance."
-	textKey      = "422 10008 CF-UnprocessableEntity: There is an operation in progress for the service instance"
-	textNoKey    = "422 10008 CF-UnprocessableEntity: Service instance not found"
-	textNotFound = "404 10010 CF-ResourceNotFound: Service instance not found"
-)
-
 // TestInstanceStateTable walks table 3.1 cell by cell: the wanted answers are
 // in the order post, patch, patch of metadata, delete, post key, parameters.
 func TestInstanceStateTable(t *testing.T) {
@@ -102,21 +92,6 @@ func TestInstanceStateTable(t *testing.T) {
 				checkAnswer(t, column.send(c, guid), wants[i])
 			})
 		}
-	}
-}
-
-// checkAnswer compares with a status alone, or with a whole error.
-func checkAnswer(t *testing.T, got result, want string) {
-	t.Helper()
-	text := got.cfErr()
-	if len(want) == 3 {
-		text = strings.Fields(got.cfErrOr())[0]
-	}
-	if text != want {
-		t.Errorf("got %s, want %s", got.cfErrOr(), want)
-	}
-	if got.status == 202 && (len(got.body) != 0 || !strings.Contains(got.header.Get("Location"), "/v3/jobs/")) {
-		t.Errorf("202 with body %q and location %q", got.body, got.header.Get("Location"))
 	}
 }
 
@@ -196,15 +171,6 @@ func TestUpdateIsSynchronousOrNot(t *testing.T) {
 			c.lastOperation("/v3/service_instances/"+guid, test.last)
 		})
 	}
-}
-
-// planPatch writes PLAN(x/y) out.
-func (c *cloud) planPatch(body string) string {
-	name, isPlan := strings.CutPrefix(body, "PLAN(")
-	if !isPlan {
-		return body
-	}
-	return `{"relationships":{"service_plan":{"data":{"guid":"` + c.planGUID(strings.TrimSuffix(name, ")")) + `"}}}}`
 }
 
 // TestUpdateIsWrittenOnSuccessOnly holds for the plan, the name and the marks.
@@ -293,8 +259,6 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-const unprocessableText = "422 10008 CF-UnprocessableEntity: "
-
 // TestCreateInstanceTexts has the quoted texts of section 2.3 for POST.
 func TestCreateInstanceTexts(t *testing.T) {
 	t.Parallel()
@@ -329,112 +293,88 @@ func TestCreateInstanceTexts(t *testing.T) {
 	checkAnswer(t, c.do("POST", "/v3/service_instances", strings.Replace(good, `"it"`, `"  it "`, 1)), textTaken)
 }
 
-// TestCreateKeyTexts has the quoted texts of section 2.4 that no state is
-// needed for.
-func TestCreateKeyTexts(t *testing.T) {
+// TestRenamedByHand has somebody rename an instance and its key past the API:
+// GUIDs, space and marks stay, and the old names are free.
+func TestRenamedByHand(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	small, unbindable := c.ready("it", "postgres/small"), c.ready("other", "postgres/no-bindings")
-	tests := map[string]struct{ body, want string }{
-		"an unknown instance":   {keyBody("k", "nowhere", ""), unprocessableText + "The service instance could not be found: 'nowhere'"},
-		"a plan without":        {keyBody("k", unbindable, ""), unprocessableText + "Service plan does not allow bindings."},
-		"an offering without":   {keyBody("k", c.ready("queue", "queue/standard"), ""), unprocessableText + "Service plan does not allow bindings."},
-		"parameters not object": {keyBody("k", small, `,"parameters":1`), unprocessableText + "Parameters must be an object"},
-		"no name":               {strings.Replace(keyBody("k", small, ""), `"k"`, `""`, 1), unprocessableText + "Name can't be blank"},
-		"no instance":           {`{"type":"key","name":"k"}`, unprocessableText + "Relationships Service instance can't be blank"},
+	guid := c.plant(`,"labels":{"a":"b"},"keys":[{"name":"k"}]`)
+	path, keys := "/v3/service_instances/"+guid, "/v3/service_credential_bindings?names="
+	key := c.do("GET", keys+"k", "").str("resources", 0, "guid")
+	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"name":"moved","dashboard_url":"https://d.example.org"}`)
+	c.must(200, "PATCH", "/__sim/keys/"+key, `{"name":"other"}`)
+	row := c.must(200, "GET", path, "")
+	if row.str("name") != "moved" || row.str("metadata", "labels", "a") != "b" || row.str("dashboard_url") != "https://d.example.org" ||
+		row.str("last_operation", "type") != "create" || row.str("relationships", "space", "data", "guid") != c.space("work") {
+		t.Errorf("row %s", row.body)
 	}
-	for name, test := range tests {
+	for query, want := range map[string]string{
+		"/v3/service_instances?names=it": "", "/v3/service_instances?names=moved": "moved", keys + "k": "", keys + "other": "other",
+		"/v3/service_credential_bindings?service_instance_names=moved": "other",
+	} {
+		if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"dashboard_url":""}`)
+	if got := c.do("GET", path, "").at("dashboard_url"); got != nil {
+		t.Errorf("dashboard %v", got)
+	}
+	c.plant("")
+	c.must(409, "PATCH", "/__sim/instances/"+guid, `{"name":"it"}`)
+	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"name":" "}`)
+	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"details":{}}`)
+	c.must(400, "PATCH", "/__sim/keys/"+key, `{"dashboard_url":"x"}`)
+	c.must(400, "PATCH", "/__sim/keys/"+key, `{"name":""}`)
+}
+
+// TestNamesOfRows has a database that ignores case in names of instances and
+// keys, and one that does not.
+func TestNamesOfRows(t *testing.T) {
+	t.Parallel()
+	ignoring := quick()
+	ignoring.NamesIgnoreCase = true
+	for name, test := range map[string]struct {
+		options     Options
+		taken, key  string
+		found, keys string
+		renamed     int
+	}{
+		"ignoring case": {ignoring, unprocessableText + "The service instance name is taken: IT.",
+			unprocessableText + "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name 'K'.", "it", "k", 409},
+		"telling case apart": {quick(), "202", "202", "", "", 200},
+	} {
 		t.Run(name, func(t *testing.T) {
-			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", test.body), test.want)
+			t.Parallel()
+			c := start(t, test.options)
+			guid := c.plant(`,"keys":[{"name":"k"}]`)
+			for query, want := range map[string]string{
+				"/v3/service_instances?names=IT": test.found, "/v3/service_credential_bindings?names=K": test.keys,
+				"/v3/service_credential_bindings?service_instance_names=IT": test.keys,
+			} {
+				if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
+					t.Errorf("%s: %q, want %q", query, got, want)
+				}
+			}
+			second := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"b","offering":"postgres","plan":"small"}`).str("guid")
+			c.must(test.renamed, "PATCH", "/__sim/instances/"+second, `{"name":"It"}`)
+			c.must(200, "PATCH", "/__sim/instances/"+second, `{"name":"b"}`)
+			checkAnswer(t, c.do("POST", "/v3/service_instances", c.instanceBody("IT", "postgres/small", "")), test.taken)
+			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("K", guid, "")), test.key)
 		})
 	}
 }
 
-func TestNotFoundTexts(t *testing.T) {
+// TestCaseOfANameChanges has an instance renamed to its own name in another
+// case, on a database where the two are one.
+func TestCaseOfANameChanges(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	tests := map[string]string{
-		"GET /v3/service_instances/x":                      textNotFound,
-		"DELETE /v3/service_instances/x":                   textNotFound,
-		"PATCH /v3/service_instances/x":                    textNotFound,
-		"GET /v3/service_credential_bindings/x":            "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"DELETE /v3/service_credential_bindings/x":         "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/service_credential_bindings/x/details":    "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/service_credential_bindings/x/parameters": "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/jobs/x":                                   "404 10010 CF-ResourceNotFound: Job not found",
-		"GET /v3/spaces/x":                                 "404 10010 CF-ResourceNotFound: Space not found",
-		"GET /v3/organizations/x":                          "404 10010 CF-ResourceNotFound: Organization not found",
-		"GET /v3/service_plans/x":                          "404 10010 CF-ResourceNotFound: Service plan not found",
-		"GET /v3/service_offerings/x":                      "404 10010 CF-ResourceNotFound: Service offering not found",
-		"GET /v3/service_plans/x/visibility":               "404 10010 CF-ResourceNotFound: Service plan not found",
-		"GET /v3/packages":                                 "404 10000 CF-NotFound: Unknown request",
-		"PUT /v3/service_instances":                        "404 10000 CF-NotFound: Unknown request",
-		"GET /elsewhere":                                   "404 10000 CF-NotFound: Unknown request",
-	}
-	for line, want := range tests {
-		t.Run(line, func(t *testing.T) {
-			method, path, _ := strings.Cut(line, " ")
-			checkAnswer(t, c.do(method, path, "{}"), want)
-		})
-	}
-}
-
-func TestSpacesAndRoles(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	create := func(name, org string) result {
-		return c.do("POST", "/v3/spaces", `{"name":"`+name+`","relationships":{"organization":{"data":{"guid":"`+org+`"}}}}`)
-	}
-	sp := create("s", c.org("ferry"))
-	if sp.status != 201 || sp.str("relationships", "organization", "data", "guid") != c.org("ferry") {
-		t.Fatalf("space: %d %s", sp.status, sp.body)
-	}
-	checkAnswer(t, create("s", c.org("ferry")), unprocessableText+"Name must be unique per organization")
-	checkAnswer(t, create("s", "nowhere"), unprocessableText+"Invalid organization. Ensure the organization exists and you have access to it.")
-	checkAnswer(t, create(strings.Repeat("x", 256), c.org("ferry")), unprocessableText+"Name is too long (maximum is 255 characters)")
-	if r := create("s", c.org("demo")); r.status != 201 {
-		t.Errorf("the name in another organization: %d", r.status)
-	}
-	role := `{"type":"space_developer","relationships":{"user":{"data":{"guid":"me"}},"space":{"data":{"guid":"` + sp.str("guid") + `"}}}}`
-	checkAnswer(t, c.do("POST", "/v3/roles", role), unprocessableText+"Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
-	c.must(201, "POST", "/v3/roles", `{"type":"organization_user","relationships":{"user":{"data":{"guid":"me"}},"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`)
-	if r := c.do("POST", "/v3/roles", role); r.status != 201 || r.str("type") != "space_developer" {
-		t.Errorf("role: %d %s", r.status, r.body)
-	}
-	checkAnswer(t, c.do("POST", "/v3/roles", role), unprocessableText+"User 'me' already has 'space_developer' role in space 's'.")
-	checkAnswer(t, c.do("POST", "/v3/organizations", `{"name":"ferry"}`), unprocessableText+"Organization 'ferry' already exists.")
-	if r := c.do("POST", "/v3/organizations", `{"name":"new"}`); r.status != 201 {
-		t.Errorf("organization: %d %s", r.status, r.body)
-	}
-	orgs := c.do("GET", "/v3/organizations?names=ferry,ferry-b,demo", "")
-	if got := strings.Join(orgs.names(), " "); got != "ferry ferry-b demo" {
-		t.Errorf("organizations %q", got)
-	}
-	spaces := c.do("GET", "/v3/spaces?include=organization&guids="+sp.str("guid"), "")
-	if spaces.str("included", "organizations", 0, "name") != "ferry" {
-		t.Errorf("included %v", spaces.at("included"))
-	}
-}
-
-func TestEveryAnswerHasARequestID(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	request := c.request("GET", "/v3/info", "")
-	request.Header.Set("X-Vcap-Request-Id", "mine-1")
-	if got := c.send(request).header.Get("X-Vcap-Request-Id"); !strings.HasPrefix(got, "mine-1::") || len(got) != len("mine-1::")+36 {
-		t.Errorf("id %q", got)
-	}
-	r := c.do("GET", "/nowhere", "")
-	if len(r.header.Get("X-Vcap-Request-Id")) != 36 || r.header.Get("Date") == "" {
-		t.Errorf("headers %v", r.header)
-	}
-}
-
-func TestBodyHasALimit(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	r := c.do("POST", "/v3/service_instances", `{"name":"`+strings.Repeat("x", maxBody)+`"}`)
-	if r.status != 413 || !strings.Contains(string(r.body), "<html>") {
-		t.Errorf("got %d %s", r.status, r.body)
+	o := quick()
+	o.NamesIgnoreCase = true
+	c := start(t, o)
+	guid := c.plant("")
+	c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"name":"IT"}`)
+	if got := c.lastOperation("/v3/service_instances/"+guid, "update succeeded").str("name"); got != "IT" {
+		t.Errorf("name %q", got)
 	}
 }

@@ -2,6 +2,7 @@ package cfsim
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,5 +72,40 @@ func TestManyAtOnce(t *testing.T) {
 	group.Wait()
 	if n := len(c.state().Instances); n != 0 {
 		t.Errorf("%d instances are left", n)
+	}
+}
+
+// TestJobLinksFollowTheRow is section 1.18.
+func TestJobLinksFollowTheRow(t *testing.T) {
+	t.Parallel()
+	for _, plan := range []string{"postgres/small", "postgres/async", "postgres/async-bindings"} {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, quick())
+			guid, create := c.create("it", plan)
+			if !strings.HasPrefix(create, c.url+"/v3/jobs/") {
+				t.Errorf("location %q is not absolute", create)
+			}
+			href := c.url + "/v3/service_instances/" + guid
+			if r := c.job(create, jobComplete); r.str("links", "service_instances", "href") != href || r.str("links", "self", "href") != create {
+				t.Errorf("links %v", r.at("links"))
+			}
+			update := c.must(202, "PATCH", href, `{"parameters":{}}`).header.Get("Location")
+			if r := c.job(update, jobComplete); r.str("links", "service_instances", "href") != href || r.str("operation") != "service_instance.update" {
+				t.Errorf("update %s", r.body)
+			}
+			key := c.readyKey("k", guid)
+			unbind := c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location")
+			if r := c.job(unbind, jobComplete); r.at("links", "service_credential_binding") != nil || r.str("operation") != "service_keys.delete" {
+				t.Errorf("unbind %s", r.body)
+			}
+			remove := c.must(202, "DELETE", href, "").header.Get("Location")
+			if r := c.job(remove, jobComplete); r.at("links", "service_instance") != nil || r.str("operation") != "service_instance.delete" {
+				t.Errorf("delete %s", r.body)
+			}
+			if r := c.job(create, jobComplete); r.at("links", "service_instances") != nil {
+				t.Errorf("the create still links to its row: %s", r.body)
+			}
+		})
 	}
 }

@@ -1,10 +1,8 @@
 package cfsim
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestDetailsWithoutCredentials has the backing broker bring anything but an
@@ -36,172 +34,6 @@ func TestDetailsWithoutCredentials(t *testing.T) {
 	c := start(t, quick())
 	c.must(400, "POST", "/__sim/broker", `{"operation":"bind","answer":"done","details":[]}`)
 	c.must(400, "POST", "/__sim/broker", `{"operation":"unbind","answer":"done","details":{}}`)
-}
-
-// TestParametersAreNotTold has the backing broker keep parameters back while
-// all else works.
-func TestParametersAreNotTold(t *testing.T) {
-	t.Parallel()
-	const bad = "502 10001 CF-ServiceBroker"
-	for answer, want := range map[string]string{
-		"rejected": bad + "RequestRejected: Service broker error: ours", "error": bad + "BadResponse: Service broker error: ours",
-		"gone":         bad + "RequestRejected: The service broker rejected the request. Status Code: 410 Gone, Body: {}",
-		"malformed":    bad + "ResponseMalformed: " + malformedResponse,
-		"unauthorized": bad + "ApiAuthenticationFailed: " + refusedLogin, "unreachable": bad + "ApiUnreachable: " + unreachable,
-		"request-timeout": "504 10001 CF-ServiceBrokerApiTimeout: " + timedOutMessage, "silent": "504 10001 CF-HttpClientTimeout: " + timedOutMessage,
-		"done": "200",
-	} {
-		t.Run(answer, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			guid := c.ready("it", "postgres/small")
-			key := c.readyKey("k", guid)
-			paths := map[string]string{fetchInstance: "/v3/service_instances/" + guid, fetchBinding: "/v3/service_credential_bindings/" + key}
-			for operation, path := range paths {
-				c.must(200, "POST", "/__sim/broker", `{"operation":"`+operation+`","answer":"`+answer+`","description":"ours"}`)
-				checkAnswer(t, c.do("GET", path+"/parameters", ""), want)
-				checkAnswer(t, c.do("GET", path+"/parameters", ""), "200")
-			}
-			c.must(200, "GET", paths[fetchBinding]+"/details", "")
-		})
-	}
-}
-
-// TestFetchTakesNoOtherInstruction leaves what is meant for changes alone, and
-// counts no broker call.
-func TestFetchTakesNoOtherInstruction(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "postgres/small")
-	c.must(200, "POST", "/__sim/broker", `{"answer":"rejected"}`)
-	c.must(200, "GET", "/v3/service_instances/"+guid+"/parameters", "")
-	c.must(400, "POST", "/__sim/broker", `{"operation":"fetch_binding","answer":"accepted"}`)
-	for _, call := range c.state().BrokerCalls {
-		if strings.HasPrefix(call.Operation, "fetch") {
-			t.Errorf("call %+v", call)
-		}
-	}
-	if r := c.must(200, "GET", "/__sim/broker", ""); r.at(0, "hits") != json.Number("0") {
-		t.Errorf("instructions %s", r.body)
-	}
-}
-
-// TestDashboardOfAnUpdate has the backing broker move the dashboard.
-func TestDashboardOfAnUpdate(t *testing.T) {
-	t.Parallel()
-	for _, answer := range []string{"done", "accepted"} {
-		c := start(t, quick())
-		c.must(200, "POST", "/__sim/broker", `{"operation":"provision","answer":"done","dashboard_url":"https://one.example.org"}`)
-		c.must(200, "POST", "/__sim/broker", `{"operation":"update","answer":"`+answer+`","dashboard_url":"https://two.example.org"}`)
-		guid := c.ready("it", "postgres/small")
-		path := "/v3/service_instances/" + guid
-		if got := c.must(200, "GET", path, "").str("dashboard_url"); got != "https://one.example.org" {
-			t.Errorf("dashboard of the create %q", got)
-		}
-		for range 2 { // the second update brings none, which changes nothing
-			c.job(c.must(202, "PATCH", path, `{"parameters":{}}`).header.Get("Location"), jobComplete)
-			if got := c.must(200, "GET", path, "").str("dashboard_url"); got != "https://two.example.org" {
-				t.Errorf("%s: dashboard of the update %q", answer, got)
-			}
-		}
-	}
-}
-
-// TestRetryAfterIsAUnixTime sets the limiter while the simulator runs; a reset
-// takes that back.
-func TestRetryAfterIsAUnixTime(t *testing.T) {
-	t.Parallel()
-	var at clock
-	o := quick()
-	o.Now = at.now
-	c := start(t, o)
-	c.must(200, "POST", "/__sim/limits", `{"requests":1,"window_ms":60000,"retry_after":"unix"}`)
-	c.must(200, "GET", "/v3/spaces", "")
-	r := c.do("GET", "/v3/spaces", "")
-	if got, want := r.header.Get("Retry-After"), "1773157829"; r.status != 429 || got != want || r.header.Get("X-RateLimit-Reset") != want {
-		t.Errorf("%d with Retry-After %q, want 429 with %q", r.status, got, want)
-	}
-	for _, bad := range []string{`{"requests":-1}`, `{"window_ms":0}`, `{"retry_after":"soon"}`} {
-		c.must(400, "POST", "/__sim/limits", bad)
-	}
-	c.must(200, "POST", "/__sim/reset", "")
-	for range 3 {
-		c.must(200, "GET", "/v3/spaces", "")
-	}
-	o.RateLimit, o.RateWindow, o.RetryAfterUnix = 1, time.Minute, true
-	c = start(t, o)
-	c.must(200, "GET", "/v3/spaces", "")
-	if got := c.do("GET", "/v3/spaces", "").header.Get("Retry-After"); got != "1773157829" {
-		t.Errorf("Retry-After %q by the option", got)
-	}
-}
-
-// TestStuckUpdateIsCleanedUp has the clock of a newer Cloud Controller fail an
-// update whose worker has died; the backing broker is asked for nothing.
-func TestStuckUpdateIsCleanedUp(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	const tick = `{"cleanup":"stuck-updates","instance":"it"}`
-	guid := c.ready("it", "faults/update-stalls")
-	path := "/v3/service_instances/" + guid
-	job := c.must(202, "PATCH", path, `{"parameters":{}}`).header.Get("Location")
-	c.job(job, jobPolling)
-	c.touched(tick, "0")
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
-	c.touched(tick, "1")
-	if got, want := c.lastOperation(path, "update failed").str("last_operation", "description"), "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job."; got != want {
-		t.Errorf("description %q, want %q", got, want)
-	}
-	c.job(job, jobFailed)
-	c.touched(tick, "0")
-	if n := c.calls("it", deprovision); n != 0 {
-		t.Errorf("%d deprovisions", n)
-	}
-}
-
-// TestStuckDeletesAreTakenUpAgain has the clock of a newer Cloud Controller go
-// on with deletes whose workers have died, under the same jobs.
-func TestStuckDeletesAreTakenUpAgain(t *testing.T) {
-	t.Parallel()
-	for name, recursive := range map[string]bool{"the older way": false, "with a cascade": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := quick()
-			o.RecursiveDelete = recursive
-			c := start(t, o)
-			const tick = `{"cleanup":"stuck-deletes"}`
-			guid := c.ready("it", "postgres/small")
-			key := c.readyKey("k", guid)
-			c.diesDeleting("unbind", "keys/"+key, "/v3/service_credential_bindings/"+key, tick)
-			c.diesDeleting("deprovision", "instances/"+guid, "/v3/service_instances/"+guid, tick)
-			if c.calls("it", unbind) != 1 || c.calls("it", deprovision) != 1 {
-				t.Errorf("calls %+v", c.state().BrokerCalls)
-			}
-		})
-	}
-}
-
-// diesDeleting deletes a resource, whose worker dies while it polls, and has the
-// clock bring another.
-func (c *cloud) diesDeleting(operation, resource, path, tick string) {
-	c.t.Helper()
-	c.must(200, "POST", "/__sim/broker", `{"operation":"`+operation+`","answer":"accepted","polls":"in progress"}`)
-	job := c.must(202, "DELETE", path, "").header.Get("Location")
-	c.lastOperation(path, "delete in progress")
-	c.touched(tick, "0")
-	// The forced operation has the backing broker done with it.
-	c.must(200, "PATCH", "/__sim/"+resource, `{"last_operation":{"type":"delete","state":"in progress"},"job":"FAILED"}`)
-	c.job(job, jobFailed)
-	c.touched(tick, "1")
-	eventually(c.t, "the end of the delete", func() bool { return c.do("GET", path, "").status == 404 })
-	c.job(job, jobComplete)
-}
-
-func (c *cloud) touched(tick, want string) {
-	c.t.Helper()
-	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":`+want+`}` {
-		c.t.Errorf("%s: %s, want %s", tick, r.body, want)
-	}
 }
 
 const (
@@ -313,4 +145,51 @@ func TestKeyDetails(t *testing.T) {
 	if plain.at("syslog_drain_url") != nil || plain.at("volume_mounts") != nil {
 		t.Errorf("postgres with extras: %s", plain.body)
 	}
+}
+
+// TestCreateKeyTexts has the quoted texts of section 2.4 that no state is
+// needed for.
+func TestCreateKeyTexts(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	small, unbindable := c.ready("it", "postgres/small"), c.ready("other", "postgres/no-bindings")
+	tests := map[string]struct{ body, want string }{
+		"an unknown instance":   {keyBody("k", "nowhere", ""), unprocessableText + "The service instance could not be found: 'nowhere'"},
+		"a plan without":        {keyBody("k", unbindable, ""), unprocessableText + "Service plan does not allow bindings."},
+		"an offering without":   {keyBody("k", c.ready("queue", "queue/standard"), ""), unprocessableText + "Service plan does not allow bindings."},
+		"parameters not object": {keyBody("k", small, `,"parameters":1`), unprocessableText + "Parameters must be an object"},
+		"no name":               {strings.Replace(keyBody("k", small, ""), `"k"`, `""`, 1), unprocessableText + "Name can't be blank"},
+		"no instance":           {`{"type":"key","name":"k"}`, unprocessableText + "Relationships Service instance can't be blank"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", test.body), test.want)
+		})
+	}
+}
+
+// TestMetadataOfAKey is kept from its creation on and can be changed.
+func TestMetadataOfAKey(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	instance := c.ready("it", "postgres/small")
+	body := keyBody("k", instance, `,"parameters":{"p":1},"metadata":{"annotations":{"a":"1"},"labels":{"l":"1"}}`)
+	c.job(c.must(202, "POST", "/v3/service_credential_bindings", body).header.Get("Location"), jobComplete)
+	key := c.do("GET", "/v3/service_credential_bindings?label_selector=l=1", "")
+	guid := key.str("resources", 0, "guid")
+	if key.str("resources", 0, "metadata", "annotations", "a") != "1" {
+		t.Errorf("key %s", key.body)
+	}
+	r := c.must(200, "PATCH", "/v3/service_credential_bindings/"+guid, `{"metadata":{"annotations":{"a":"2"},"labels":{"l":null}}}`)
+	if r.str("metadata", "annotations", "a") != "2" || r.at("metadata", "labels", "l") != nil {
+		t.Errorf("patched %s", r.body)
+	}
+	if got := string(c.must(200, "GET", "/v3/service_credential_bindings/"+guid+"/parameters", "").body); got != `{"p":1}` {
+		t.Errorf("parameters %s", got)
+	}
+	drain := c.readyKey("k", c.ready("drain", "drain/standard"))
+	checkAnswer(t, c.do("GET", "/v3/service_credential_bindings/"+drain+"/parameters", ""),
+		"400 90007 CF-ServiceFetchBindingParametersNotSupported: This service does not support fetching service binding parameters.")
+	checkAnswer(t, c.do("GET", "/v3/service_instances/"+c.ready("queue", "queue/standard")+"/parameters", ""),
+		"400 120004 CF-ServiceFetchInstanceParametersNotSupported: This service does not support fetching service instance parameters.")
 }

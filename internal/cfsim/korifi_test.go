@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-func korifi() Options {
-	o := quick()
-	o.Korifi = true
-	return o
-}
-
 // TestKorifiJobsOfCreate has jobs that are no rows: named after the resource,
 // without times, warnings or a link, and never failed.
 func TestKorifiJobsOfCreate(t *testing.T) {

@@ -1,50 +1,11 @@
 package cfsim
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-// TestMarketplaceIsTheSameAfterARestart compares two simulators, apart from
-// their addresses.
-func TestMarketplaceIsTheSameAfterARestart(t *testing.T) {
-	t.Parallel()
-	bodies := func() []string {
-		c := start(t, quick())
-		c.space("work")
-		var all []string
-		for _, path := range []string{"/v3/organizations", "/v3/spaces", "/v3/service_offerings", "/v3/service_plans?include=service_offering"} {
-			body := c.must(200, "GET", path, "").body
-			body = regexp.MustCompile(regexp.QuoteMeta(c.url)).ReplaceAll(body, nil)
-			all = append(all, regexp.MustCompile(`"(created|updated)_at":"[^"]*"`).ReplaceAllString(string(body), ""))
-		}
-		return all
-	}
-	if diff := cmp.Diff(bodies(), bodies()); diff != "" {
-		t.Errorf("differs (-first +second):\n%s", diff)
-	}
-}
-
-// TestRandomnessHasASeed makes the GUIDs of rows repeatable too.
-func TestRandomnessHasASeed(t *testing.T) {
-	t.Parallel()
-	first := func(seed string) string {
-		o := idle()
-		o.Random = strings.NewReader(seed)
-		guid, _ := start(t, o).create("it", "postgres/small")
-		return guid
-	}
-	seed := strings.Repeat("s", 32)
-	if a, b := first(seed), first(seed); a != b || a == "" {
-		t.Errorf("GUIDs %q and %q of one seed", a, b)
-	}
-	if a, b := first(seed), first(strings.Repeat("t", 32)); a == b {
-		t.Errorf("GUID %q of two seeds", a)
-	}
-}
 
 func TestOfferings(t *testing.T) {
 	t.Parallel()
@@ -147,15 +108,6 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func mustEncode(t *testing.T, v any) []byte {
-	t.Helper()
-	body, err := encode(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return body
-}
-
 func TestPlanFilters(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
@@ -189,5 +141,75 @@ func TestPlanFilters(t *testing.T) {
 	r := c.do("GET", "/v3/service_offerings?fields[service_broker]=name", "")
 	if r.str("included", "service_brokers", 0, "name") != "backing-broker" || r.at("included", "service_brokers", 0, "guid") != nil {
 		t.Errorf("included %v", r.at("included"))
+	}
+}
+
+func TestMarketplaceChanges(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	change := func(json string) { c.must(200, "POST", "/__sim/marketplace", json) }
+	large := func() result { return c.do("GET", "/v3/service_plans?names=large", "") }
+	guid := large().str("resources", 0, "guid")
+	id := large().str("resources", 0, "broker_catalog", "id")
+
+	change(`{"hide":["postgres/large"]}`)
+	if got := large().at("resources", 0); got != nil {
+		t.Errorf("a hidden plan is listed: %v", got)
+	}
+	change(`{"show":["postgres/large"]}`)
+	c.ready("it", "postgres/large")
+	change(`{"hide":["postgres/large"]}`)
+	if got := large().at("resources", 0, "available"); got != false {
+		t.Errorf("a hidden plan with an instance: available %v, want false", got)
+	}
+	body := strings.Replace(c.instanceBody("other", "postgres/small", ""), c.planGUID("postgres/small"), guid, 1)
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "422 10008 CF-UnprocessableEntity: Invalid service plan. The service plan 'large' with guid '"+guid+
+		"' has been removed from the service broker's catalog. It is not possible to create new service instances using this plan.")
+	change(`{"show":["postgres/large"],"reregister":true}`)
+	again := c.do("GET", "/v3/service_plans?names=large&available=true", "")
+	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "422 10008 CF-UnprocessableEntity: Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+	it := c.do("GET", "/v3/service_instances?names=it", "").str("resources", 0, "relationships", "service_plan", "data", "guid")
+	if it == guid || it != again.str("resources", 0, "guid") {
+		t.Errorf("the instance has the plan %s", it)
+	}
+	if again.str("resources", 0, "guid") == guid || again.str("resources", 0, "broker_catalog", "id") != id || again.at("resources", 1) != nil {
+		t.Errorf("after registering again: %s", again.body)
+	}
+	change(`{"maintenance":{"postgres/maintained":"2.2.0"}}`)
+	if got := c.do("GET", "/v3/service_plans?names=maintained", "").str("resources", 0, "maintenance_info", "version"); got != "2.2.0" {
+		t.Errorf("version %q, want 2.2.0", got)
+	}
+}
+
+// TestVisibility has plans that only some organizations see.
+func TestVisibility(t *testing.T) {
+	t.Parallel()
+	c := start(t, idle())
+	sp, guid := c.space("work"), c.planGUID("postgres/large")
+	body := c.instanceBody("it", "postgres/large", "")
+	const unknown = unprocessableText + "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."
+	elsewhere := unprocessableText + "Invalid service plan. This could be due to a space-scoped broker which is offering the service plan 'large' with guid '" + guid +
+		"' in another space or that the plan is not enabled in this organization. Ensure that the service plan is visible in your current space 'work' with guid '" + sp + "'."
+	tests := []struct{ orgs, kind, want, listed, inSpace string }{
+		{`["demo"]`, "organization", elsewhere, "large", ""},
+		{`["demo","ferry"]`, "organization", "202", "large", "large"},
+		{`[]`, "admin", unknown, "large", ""},
+		{`null`, "public", textTaken, "large", "large"},
+	}
+	for _, test := range tests {
+		c.must(200, "POST", "/__sim/marketplace", `{"visible_in":{"postgres/large":`+test.orgs+`}}`)
+		checkAnswer(t, c.do("POST", "/v3/service_instances", body), test.want)
+		if got := c.must(200, "GET", "/v3/service_plans/"+guid+"/visibility", "").str("type"); got != test.kind {
+			t.Errorf("%s: visibility %q, want %q", test.orgs, got, test.kind)
+		}
+		for query, want := range map[string]string{"": test.listed, "&space_guids=" + sp: test.inSpace, "&organization_guids=" + c.org("ferry"): test.inSpace} {
+			if got := strings.Join(c.do("GET", "/v3/service_plans?names=large"+query, "").names(), " "); got != want {
+				t.Errorf("%s, %q: listed %q, want %q", test.orgs, query, got, want)
+			}
+		}
+		anonymous := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
+		if got := len(anonymous.do("GET", "/v3/service_plans?names=large", "").names()); (got == 1) != (test.kind == "public") {
+			t.Errorf("%s: %d plans without a token", test.orgs, got)
+		}
 	}
 }

@@ -68,29 +68,3 @@ func TestMetadataLimits(t *testing.T) {
 	c.must(200, "PATCH", path, many("annotations", 0, 200))
 	checkAnswer(t, c.do("PATCH", path, many("annotations", 200, 1)), "422 390023 CF-AnnotationLimitExceeded: Failed to add 1 annotations because it would exceed maximum of 200")
 }
-
-// TestMetadataOfAKey is kept from its creation on and can be changed.
-func TestMetadataOfAKey(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	instance := c.ready("it", "postgres/small")
-	body := keyBody("k", instance, `,"parameters":{"p":1},"metadata":{"annotations":{"a":"1"},"labels":{"l":"1"}}`)
-	c.job(c.must(202, "POST", "/v3/service_credential_bindings", body).header.Get("Location"), jobComplete)
-	key := c.do("GET", "/v3/service_credential_bindings?label_selector=l=1", "")
-	guid := key.str("resources", 0, "guid")
-	if key.str("resources", 0, "metadata", "annotations", "a") != "1" {
-		t.Errorf("key %s", key.body)
-	}
-	r := c.must(200, "PATCH", "/v3/service_credential_bindings/"+guid, `{"metadata":{"annotations":{"a":"2"},"labels":{"l":null}}}`)
-	if r.str("metadata", "annotations", "a") != "2" || r.at("metadata", "labels", "l") != nil {
-		t.Errorf("patched %s", r.body)
-	}
-	if got := string(c.must(200, "GET", "/v3/service_credential_bindings/"+guid+"/parameters", "").body); got != `{"p":1}` {
-		t.Errorf("parameters %s", got)
-	}
-	drain := c.readyKey("k", c.ready("drain", "drain/standard"))
-	checkAnswer(t, c.do("GET", "/v3/service_credential_bindings/"+drain+"/parameters", ""),
-		"400 90007 CF-ServiceFetchBindingParametersNotSupported: This service does not support fetching service binding parameters.")
-	checkAnswer(t, c.do("GET", "/v3/service_instances/"+c.ready("queue", "queue/standard")+"/parameters", ""),
-		"400 120004 CF-ServiceFetchInstanceParametersNotSupported: This service does not support fetching service instance parameters.")
-}

@@ -5,41 +5,6 @@ import (
 	"testing"
 )
 
-// TestRenamedByHand has somebody rename an instance and its key past the API:
-// GUIDs, space and marks stay, and the old names are free.
-func TestRenamedByHand(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.plant(`,"labels":{"a":"b"},"keys":[{"name":"k"}]`)
-	path, keys := "/v3/service_instances/"+guid, "/v3/service_credential_bindings?names="
-	key := c.do("GET", keys+"k", "").str("resources", 0, "guid")
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"name":"moved","dashboard_url":"https://d.example.org"}`)
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"name":"other"}`)
-	row := c.must(200, "GET", path, "")
-	if row.str("name") != "moved" || row.str("metadata", "labels", "a") != "b" || row.str("dashboard_url") != "https://d.example.org" ||
-		row.str("last_operation", "type") != "create" || row.str("relationships", "space", "data", "guid") != c.space("work") {
-		t.Errorf("row %s", row.body)
-	}
-	for query, want := range map[string]string{
-		"/v3/service_instances?names=it": "", "/v3/service_instances?names=moved": "moved", keys + "k": "", keys + "other": "other",
-		"/v3/service_credential_bindings?service_instance_names=moved": "other",
-	} {
-		if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
-	}
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"dashboard_url":""}`)
-	if got := c.do("GET", path, "").at("dashboard_url"); got != nil {
-		t.Errorf("dashboard %v", got)
-	}
-	c.plant("")
-	c.must(409, "PATCH", "/__sim/instances/"+guid, `{"name":"it"}`)
-	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"name":" "}`)
-	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"details":{}}`)
-	c.must(400, "PATCH", "/__sim/keys/"+key, `{"dashboard_url":"x"}`)
-	c.must(400, "PATCH", "/__sim/keys/"+key, `{"name":""}`)
-}
-
 // TestPlacesAreRenamed has spaces and organizations change names: what is in
 // them, and what operators said about them, stays.
 func TestPlacesAreRenamed(t *testing.T) {
@@ -80,12 +45,6 @@ func TestPlacesAreRenamed(t *testing.T) {
 	checkAnswer(t, c.do("PATCH", "/v3/spaces/nowhere", `{"name":"x"}`), "404 10010 CF-ResourceNotFound: Space not found")
 }
 
-// instanceBodyIn is a create in a space.
-func (c *cloud) instanceBodyIn(space, name, plan string) string {
-	c.t.Helper()
-	return `{"type":"managed","name":"` + name + `","relationships":{"space":{"data":{"guid":"` + space + `"}},"service_plan":{"data":{"guid":"` + c.planGUID(plan) + `"}}}}`
-}
-
 // TestNamesOfPlacesIgnoreCase holds for organizations, spaces, offerings and
 // plans on every database.
 func TestNamesOfPlacesIgnoreCase(t *testing.T) {
@@ -102,57 +61,6 @@ func TestNamesOfPlacesIgnoreCase(t *testing.T) {
 		if got := strings.Join(c.do("GET", "/v3/"+query, "").names(), " "); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
-	}
-}
-
-// TestNamesOfRows has a database that ignores case in names of instances and
-// keys, and one that does not.
-func TestNamesOfRows(t *testing.T) {
-	t.Parallel()
-	ignoring := quick()
-	ignoring.NamesIgnoreCase = true
-	for name, test := range map[string]struct {
-		options     Options
-		taken, key  string
-		found, keys string
-		renamed     int
-	}{
-		"ignoring case": {ignoring, unprocessableText + "The service instance name is taken: IT.",
-			unprocessableText + "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name 'K'.", "it", "k", 409},
-		"telling case apart": {quick(), "202", "202", "", "", 200},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, test.options)
-			guid := c.plant(`,"keys":[{"name":"k"}]`)
-			for query, want := range map[string]string{
-				"/v3/service_instances?names=IT": test.found, "/v3/service_credential_bindings?names=K": test.keys,
-				"/v3/service_credential_bindings?service_instance_names=IT": test.keys,
-			} {
-				if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
-					t.Errorf("%s: %q, want %q", query, got, want)
-				}
-			}
-			second := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"b","offering":"postgres","plan":"small"}`).str("guid")
-			c.must(test.renamed, "PATCH", "/__sim/instances/"+second, `{"name":"It"}`)
-			c.must(200, "PATCH", "/__sim/instances/"+second, `{"name":"b"}`)
-			checkAnswer(t, c.do("POST", "/v3/service_instances", c.instanceBody("IT", "postgres/small", "")), test.taken)
-			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("K", guid, "")), test.key)
-		})
-	}
-}
-
-// TestCaseOfANameChanges has an instance renamed to its own name in another
-// case, on a database where the two are one.
-func TestCaseOfANameChanges(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.NamesIgnoreCase = true
-	c := start(t, o)
-	guid := c.plant("")
-	c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"name":"IT"}`)
-	if got := c.lastOperation("/v3/service_instances/"+guid, "update succeeded").str("name"); got != "IT" {
-		t.Errorf("name %q", got)
 	}
 }
 
@@ -216,5 +124,42 @@ func TestSpaceIsNotEmpty(t *testing.T) {
 				c.job(c.must(202, "DELETE", "/v3/spaces/"+c.space("work"), "").header.Get("Location"), jobComplete)
 			}
 		})
+	}
+}
+
+func TestSpacesAndRoles(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	create := func(name, org string) result {
+		return c.do("POST", "/v3/spaces", `{"name":"`+name+`","relationships":{"organization":{"data":{"guid":"`+org+`"}}}}`)
+	}
+	sp := create("s", c.org("ferry"))
+	if sp.status != 201 || sp.str("relationships", "organization", "data", "guid") != c.org("ferry") {
+		t.Fatalf("space: %d %s", sp.status, sp.body)
+	}
+	checkAnswer(t, create("s", c.org("ferry")), unprocessableText+"Name must be unique per organization")
+	checkAnswer(t, create("s", "nowhere"), unprocessableText+"Invalid organization. Ensure the organization exists and you have access to it.")
+	checkAnswer(t, create(strings.Repeat("x", 256), c.org("ferry")), unprocessableText+"Name is too long (maximum is 255 characters)")
+	if r := create("s", c.org("demo")); r.status != 201 {
+		t.Errorf("the name in another organization: %d", r.status)
+	}
+	role := `{"type":"space_developer","relationships":{"user":{"data":{"guid":"me"}},"space":{"data":{"guid":"` + sp.str("guid") + `"}}}}`
+	checkAnswer(t, c.do("POST", "/v3/roles", role), unprocessableText+"Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+	c.must(201, "POST", "/v3/roles", `{"type":"organization_user","relationships":{"user":{"data":{"guid":"me"}},"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`)
+	if r := c.do("POST", "/v3/roles", role); r.status != 201 || r.str("type") != "space_developer" {
+		t.Errorf("role: %d %s", r.status, r.body)
+	}
+	checkAnswer(t, c.do("POST", "/v3/roles", role), unprocessableText+"User 'me' already has 'space_developer' role in space 's'.")
+	checkAnswer(t, c.do("POST", "/v3/organizations", `{"name":"ferry"}`), unprocessableText+"Organization 'ferry' already exists.")
+	if r := c.do("POST", "/v3/organizations", `{"name":"new"}`); r.status != 201 {
+		t.Errorf("organization: %d %s", r.status, r.body)
+	}
+	orgs := c.do("GET", "/v3/organizations?names=ferry,ferry-b,demo", "")
+	if got := strings.Join(orgs.names(), " "); got != "ferry ferry-b demo" {
+		t.Errorf("organizations %q", got)
+	}
+	spaces := c.do("GET", "/v3/spaces?include=organization&guids="+sp.str("guid"), "")
+	if spaces.str("included", "organizations", 0, "name") != "ferry" {
+		t.Errorf("included %v", spaces.at("included"))
 	}
 }

@@ -9,15 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// names lists the names of a list's resources.
-func (r result) names() []string {
-	list := []string{}
-	for i := 0; r.at("resources", i) != nil; i++ {
-		list = append(list, r.str("resources", i, "name"))
-	}
-	return list
-}
-
 func TestQueryIsChecked(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
@@ -172,4 +163,63 @@ func TestKeyFilters(t *testing.T) {
 	if r.str("included", "service_instances", 1, "name") != "second" || r.at("included", "service_instances", 2) != nil {
 		t.Errorf("included %v", r.at("included"))
 	}
+}
+
+// TestFieldsOfInstances has every field of the list, and those of one instance
+// refused where they are not allowed.
+func TestFieldsOfInstances(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.plant("")
+	query := "?fields[space]=guid,name,relationships.organization&fields[space.organization]=name,guid&fields[service_plan]=guid,name,relationships.service_offering" +
+		"&fields[service_plan.service_offering]=name,guid,description,documentation_url,tags,relationships.service_broker&fields[service_plan.service_offering.service_broker]=name,guid"
+	r := c.must(200, "GET", "/v3/service_instances"+query, "")
+	got := []string{
+		r.str("included", "spaces", 0, "relationships", "organization", "data", "guid"), r.str("included", "organizations", 0, "name"),
+		r.str("included", "service_plans", 0, "name"), r.str("included", "service_offerings", 0, "name"), r.str("included", "service_brokers", 0, "name"),
+	}
+	if want := c.org("ferry") + " ferry small postgres backing-broker"; strings.Join(got, " ") != want {
+		t.Errorf("included %q, want %q", got, want)
+	}
+	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid+"?fields[space]=relationships.organization", ""),
+		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Fields valid keys for 'space' are: 'guid', 'name'")
+	const unknown = "400 10005 CF-BadQueryParameter: The query parameter is invalid: Unknown query parameter(s): 'fields[colour]'. Valid parameters are: "
+	if got := c.do("GET", "/v3/service_instances?fields[colour]=x", "").cfErr(); !strings.HasPrefix(got, unknown) {
+		t.Errorf("an unknown field: %s", got)
+	}
+	for _, order := range []string{"name", "-created_at", "updated_at"} {
+		for _, path := range []string{"service_instances", "service_credential_bindings", "service_plans", "service_offerings", "spaces", "organizations"} {
+			c.must(200, "GET", "/v3/"+path+"?order_by="+order, "")
+		}
+	}
+}
+
+// TestTimeFilters has instances and keys made at three moments.
+func TestTimeFilters(t *testing.T) {
+	t.Parallel()
+	var at clock
+	o := idle()
+	o.Now = at.now
+	c := start(t, o)
+	for _, name := range []string{"a", "b", "c"} {
+		c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"`+name+`","offering":"postgres","plan":"small","keys":[{"name":"`+name+`"}]}`)
+		at.move(1e9)
+	}
+	tests := map[string]string{
+		"created_ats[lt]=2026-03-10T15:49:30Z":                                      "a",
+		"created_ats[lte]=2026-03-10T15:49:30Z":                                     "a b",
+		"created_ats[gt]=2026-03-10T15:49:30Z":                                      "c",
+		"updated_ats[gte]=2026-03-10T15:49:30Z":                                     "b c",
+		"created_ats=2026-03-10T15:49:29Z,2026-03-10T15:49:31Z":                     "a c",
+		"created_ats[gt]=2026-03-10T15:49:29Z&updated_ats[lt]=2026-03-10T15:49:31Z": "b",
+	}
+	for query, want := range tests {
+		for _, path := range []string{"/v3/service_instances?", "/v3/service_credential_bindings?"} {
+			if got := strings.Join(c.must(200, "GET", path+query, "").names(), " "); got != want {
+				t.Errorf("%s%s: %q, want %q", path, query, got, want)
+			}
+		}
+	}
+	checkAnswer(t, c.do("GET", "/v3/service_instances?updated_ats[lt]="+url.QueryEscape("today"), ""),
+		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Updated ats has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'")
 }

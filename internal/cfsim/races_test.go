@@ -2,7 +2,6 @@ package cfsim
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -44,11 +43,6 @@ func TestR1OneNameIsTakenOnce(t *testing.T) {
 	if n := c.calls("it", provision); n != 1 {
 		t.Errorf("%d provisions, want 1", n)
 	}
-}
-
-// jobError renders the first error of a job.
-func jobError(r result) string {
-	return fmt.Sprint(r.at("errors", 0, "code")) + " " + r.str("errors", 0, "title") + ": " + r.str("errors", 0, "detail")
 }
 
 // TestR4DeleteDuringCreate has the three answers that the backing broker can
@@ -224,35 +218,6 @@ func TestR13PollingTakesTooLong(t *testing.T) {
 	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
 }
 
-// TestCloseStopsWorkers also shows that closing twice is allowed.
-func TestCloseStopsWorkers(t *testing.T) {
-	t.Parallel()
-	c := start(t, idle())
-	guid, _ := c.create("it", "postgres/small")
-	c.sim.Close()
-	c.sim.Close()
-	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
-		t.Errorf("%d timers and jobs are left", n)
-	}
-	c.must(202, "POST", "/v3/service_instances", c.instanceBody("later", "postgres/small", ""))
-	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
-		t.Errorf("%d timers and jobs are new", n)
-	}
-	c.lastOperation("/v3/service_instances/"+guid, "create initial")
-	if r := c.do(http.MethodDelete, "/v3/service_instances/"+guid, ""); r.status != 422 {
-		t.Errorf("delete: %d, want 422", r.status)
-	}
-}
-
-func (c *cloud) workers(held bool) {
-	c.t.Helper()
-	word := "false"
-	if held {
-		word = "true"
-	}
-	c.must(200, "POST", "/__sim/workers", `{"held":`+word+`}`)
-}
-
 // TestR2RivalReplacesFirst has a create over a failed one lose against another.
 func TestR2RivalReplacesFirst(t *testing.T) {
 	t.Parallel()
@@ -326,136 +291,6 @@ func TestR7LateKey(t *testing.T) {
 	if c.calls("it", deprovision) != 2 || c.calls("it", unbind) != 1 {
 		t.Errorf("calls %+v", c.state().BrokerCalls)
 	}
-}
-
-// TestR9InitialCleanup has the clock fail a create that a worker is late for:
-// it goes on all the same.
-func TestR9InitialCleanup(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	c.workers(true)
-	guid, job := c.create("it", "postgres/async")
-	if r := c.must(200, "POST", "/__sim/clock", `{"cleanup":"initial"}`); string(r.body) != `{"touched":1}` {
-		t.Errorf("clock %s", r.body)
-	}
-	row := c.lastOperation("/v3/service_instances/"+guid, "create failed")
-	if got, want := row.str("last_operation", "description"), `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`; got != want {
-		t.Errorf("description %q, want %q", got, want)
-	}
-	c.job(job, jobProcessing)
-	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
-	c.workers(false)
-	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
-	c.job(job, jobComplete)
-}
-
-// TestR10StuckCleanup has a worker die over a create, an update and a delete:
-// the clock ends only the create.
-func TestR10StuckCleanup(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	const tick = `{"cleanup":"stuck","instance":"it"}`
-	guid, job := c.create("it", "faults/create-stalls")
-	path := "/v3/service_instances/" + guid
-	c.lastOperation(path, "create in progress")
-	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
-		t.Errorf("a worker lives, and the clock touched %s", r.body)
-	}
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
-	c.job(job, jobPolling)
-	c.must(200, "POST", "/__sim/clock", tick)
-	want := "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
-	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != want {
-		t.Errorf("description %q, want %q", got, want)
-	}
-	if got := jobError(c.job(job, jobFailed)); !strings.HasSuffix(got, want) {
-		t.Errorf("job %q", got)
-	}
-	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"last_operation":{"type":"update","state":"in progress"}}`)
-	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
-		t.Errorf("an update was cleaned up: %s", r.body)
-	}
-	checkAnswer(t, c.do("DELETE", path, ""), textDelete)
-	c.must(204, "DELETE", path+"?purge=true", "")
-}
-
-// TestJobsAreCollected has all jobs vanish while their work goes on, and one.
-func TestJobsAreCollected(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	c.workers(true)
-	guid, job := c.create("it", "postgres/small")
-	c.must(200, "POST", "/__sim/clock", `{"cleanup":"jobs"}`)
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	c.workers(false)
-	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
-	_, job = c.createKey("a", guid)
-	c.job(job, jobComplete)
-	one := job[strings.LastIndexByte(job, '/')+1:]
-	c.must(200, "DELETE", "/__sim/jobs/"+one, "")
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	c.must(404, "DELETE", "/__sim/jobs/"+one, "")
-	c.must(400, "POST", "/__sim/clock", `{"cleanup":"attic"}`)
-}
-
-// TestSpaceVanishes has a space go and come back under another GUID.
-func TestSpaceVanishes(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "postgres/small")
-	body, old := c.instanceBody("it", "postgres/small", ""), c.space("work")
-	c.must(200, "DELETE", "/__sim/spaces/ferry/work", "")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
-	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid, ""), textNotFound)
-	if again := c.space("work"); again == old {
-		t.Errorf("the new space has the GUID of the old one")
-	}
-	c.ready("it", "postgres/small")
-	c.must(404, "DELETE", "/__sim/spaces/ferry/nowhere", "")
-	c.must(404, "DELETE", "/__sim/spaces/nowhere/work", "")
-}
-
-// TestForcedKeys puts keys into states that no request leads to.
-func TestForcedKeys(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "faults/bind-stalls")
-	key, job := c.createKey("a", guid)
-	path := "/v3/service_credential_bindings/" + key
-	c.lastOperation(path, "create in progress")
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"last_operation":{"type":"create","state":"failed","description":"lost"},"job":"FAILED"}`)
-	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != "lost" {
-		t.Errorf("description %q", got)
-	}
-	if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: bind could not be completed: lost" {
-		t.Errorf("job %q", got)
-	}
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"job":"gone"}`)
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	for body, status := range map[string]int{`{}`: 400, `{"job":"COMPLETE"}`: 409, `{"worker":"dead"}`: 409, `{"worker":"tired"}`: 400, `{"shared_with":[]}`: 400, `[]`: 400} {
-		c.must(status, "PATCH", "/__sim/keys/"+key, body)
-	}
-	c.must(404, "PATCH", "/__sim/keys/nowhere", `{"job":"gone"}`)
-}
-
-// TestNoLastOperation has rows of old, which never had one.
-func TestNoLastOperation(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.plant(`,"last_operation":{"type":"","state":""}`)
-	r := c.must(200, "GET", "/v3/service_instances/"+guid, "")
-	if got, _ := r.at("last_operation").(map[string]any); got == nil || len(got) != 0 {
-		t.Errorf("last operation %v", r.at("last_operation"))
-	}
-	c.readyKey("a", guid)
-	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobComplete)
-}
-
-func recursive() Options {
-	o := quick()
-	o.RecursiveDelete = true
-	return o
 }
 
 // TestCascadeWaitsForKeys is R6 by the newer pipeline: an asynchronous unbind
@@ -601,4 +436,35 @@ func TestR6AsynchronousUnbindOfAnyPlan(t *testing.T) {
 	c.lastOperation("/v3/service_instances/"+guid, "delete failed")
 	eventually(t, "unbind in the background", func() bool { return c.do("GET", "/v3/service_credential_bindings/"+key, "").status == 404 })
 	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobComplete)
+}
+
+// TestKeysVanishUnderTheirJobs has the rows of keys go while jobs wait, and a
+// second unbind start beside the first.
+func TestKeysVanishUnderTheirJobs(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	guid := c.ready("it", "faults/unbind-stalls")
+	stalled, gone := c.readyKey("stalled", guid), c.readyKey("gone", guid)
+	c.workers(true)
+	unbindTwice := func(key string) (first, second string) {
+		path := "/v3/service_credential_bindings/" + key
+		return c.must(202, "DELETE", path, "").header.Get("Location"), c.must(202, "DELETE", path, "").header.Get("Location")
+	}
+	c.instruct(`{"operation":"unbind","binding":"gone","answer":"gone"}`)
+	_, second := unbindTwice(stalled)
+	_, vanished := unbindTwice(gone)
+	c.workers(false)
+	if got, want := jobError(c.job(second, jobFailed)), "10009 CF-UnableToPerform: unbind could not be completed: There is an operation in progress for the service binding."; got != want {
+		t.Errorf("job %q, want %q", got, want)
+	}
+	c.job(vanished, jobComplete)
+
+	c.workers(true)
+	other := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"other","offering":"postgres","plan":"small"}`).str("guid")
+	key, job := c.createKey("late", other)
+	c.must(204, "DELETE", "/v3/service_instances/"+other+"?purge=true", "")
+	c.workers(false)
+	if got, want := jobError(c.job(job, jobFailed)), "10010 CF-ResourceNotFound: The binding could not be found: "+key; got != want {
+		t.Errorf("job %q, want %q", got, want)
+	}
 }

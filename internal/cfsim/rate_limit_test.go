@@ -2,19 +2,9 @@ package cfsim
 
 import (
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 )
-
-// clock is a time that a test moves.
-type clock struct{ offset atomic.Int64 }
-
-func (c *clock) now() time.Time {
-	return time.Date(2026, 3, 10, 15, 49, 29, 0, time.UTC).Add(time.Duration(c.offset.Load()))
-}
-
-func (c *clock) move(d time.Duration) { c.offset.Add(int64(d)) }
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
@@ -75,5 +65,34 @@ func TestNoRateLimit(t *testing.T) {
 				t.Errorf("%s: headers %v", name, r.header)
 			}
 		}
+	}
+}
+
+// TestRetryAfterIsAUnixTime sets the limiter while the simulator runs; a reset
+// takes that back.
+func TestRetryAfterIsAUnixTime(t *testing.T) {
+	t.Parallel()
+	var at clock
+	o := quick()
+	o.Now = at.now
+	c := start(t, o)
+	c.must(200, "POST", "/__sim/limits", `{"requests":1,"window_ms":60000,"retry_after":"unix"}`)
+	c.must(200, "GET", "/v3/spaces", "")
+	r := c.do("GET", "/v3/spaces", "")
+	if got, want := r.header.Get("Retry-After"), "1773157829"; r.status != 429 || got != want || r.header.Get("X-RateLimit-Reset") != want {
+		t.Errorf("%d with Retry-After %q, want 429 with %q", r.status, got, want)
+	}
+	for _, bad := range []string{`{"requests":-1}`, `{"window_ms":0}`, `{"retry_after":"soon"}`} {
+		c.must(400, "POST", "/__sim/limits", bad)
+	}
+	c.must(200, "POST", "/__sim/reset", "")
+	for range 3 {
+		c.must(200, "GET", "/v3/spaces", "")
+	}
+	o.RateLimit, o.RateWindow, o.RetryAfterUnix = 1, time.Minute, true
+	c = start(t, o)
+	c.must(200, "GET", "/v3/spaces", "")
+	if got := c.do("GET", "/v3/spaces", "").header.Get("Retry-After"); got != "1773157829" {
+		t.Errorf("Retry-After %q by the option", got)
 	}
 }

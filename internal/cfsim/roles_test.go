@@ -1,15 +1,9 @@
 package cfsim
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 )
-
-// rolePost is the body of a role for a user that is given as JSON.
-func rolePost(kind, place, guid, user string) string {
-	return `{"type":"` + kind + `","relationships":{"` + place + `":{"data":{"guid":"` + guid + `"}},"user":{"data":` + user + `}}}`
-}
 
 // TestRolesByName names users, and what a Cloud Controller says when it cannot
 // find them.
@@ -71,30 +65,6 @@ func TestRolesAreListedAndTaken(t *testing.T) {
 	c.job(c.must(202, "DELETE", "/v3/roles/"+member, "").header.Get("Location"), jobComplete)
 	checkAnswer(t, c.do("GET", "/v3/roles/"+member, ""), "404 10010 CF-ResourceNotFound: Role not found")
 	checkAnswer(t, c.do("DELETE", "/v3/roles/"+member, ""), "404 10010 CF-ResourceNotFound: Role not found")
-}
-
-// TestPermissionsAreRoles shows what the control lets a login do as roles, and
-// as tokens that are not an administrator's.
-func TestPermissionsAreRoles(t *testing.T) {
-	t.Parallel()
-	for held, want := range map[string]string{"org_manager": roleOrgManager, "space_developer": roleDeveloper, "space_auditor": roleAuditor, "admin": "", "none": ""} {
-		t.Run(held, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.space("work")
-			c.conditions(`{"permissions":{"ferry":"` + held + `"}}`)
-			observer := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
-			observer.token = c.login(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"admin"}}, "cf", "").str("access_token")
-			roles := observer.must(200, "GET", "/v3/roles?user_guids=ferry&types=organization_manager,space_developer,space_auditor", "")
-			if got := roles.str("resources", 0, "type"); got != want {
-				t.Errorf("roles %s, want %q", roles.body, want)
-			}
-			scope := c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry").str("scope")
-			if got := strings.Contains(scope, adminScope); got != (held == "admin") {
-				t.Errorf("scope %q", scope)
-			}
-		})
-	}
 }
 
 // TestUsers lists them for operators; everybody else sees those with roles in

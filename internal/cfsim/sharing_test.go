@@ -1,7 +1,6 @@
 package cfsim
 
 import (
-	"net/url"
 	"strings"
 	"testing"
 )
@@ -35,36 +34,6 @@ func TestSharedInstance(t *testing.T) {
 	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"shared_with":[]}`)
 	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
 	c.must(409, "PATCH", "/__sim/instances/"+guid, `{"shared_with":["demo/other"]}`)
-}
-
-// TestTimeFilters has instances and keys made at three moments.
-func TestTimeFilters(t *testing.T) {
-	t.Parallel()
-	var at clock
-	o := idle()
-	o.Now = at.now
-	c := start(t, o)
-	for _, name := range []string{"a", "b", "c"} {
-		c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"`+name+`","offering":"postgres","plan":"small","keys":[{"name":"`+name+`"}]}`)
-		at.move(1e9)
-	}
-	tests := map[string]string{
-		"created_ats[lt]=2026-03-10T15:49:30Z":                                      "a",
-		"created_ats[lte]=2026-03-10T15:49:30Z":                                     "a b",
-		"created_ats[gt]=2026-03-10T15:49:30Z":                                      "c",
-		"updated_ats[gte]=2026-03-10T15:49:30Z":                                     "b c",
-		"created_ats=2026-03-10T15:49:29Z,2026-03-10T15:49:31Z":                     "a c",
-		"created_ats[gt]=2026-03-10T15:49:29Z&updated_ats[lt]=2026-03-10T15:49:31Z": "b",
-	}
-	for query, want := range tests {
-		for _, path := range []string{"/v3/service_instances?", "/v3/service_credential_bindings?"} {
-			if got := strings.Join(c.must(200, "GET", path+query, "").names(), " "); got != want {
-				t.Errorf("%s%s: %q, want %q", path, query, got, want)
-			}
-		}
-	}
-	checkAnswer(t, c.do("GET", "/v3/service_instances?updated_ats[lt]="+url.QueryEscape("today"), ""),
-		"400 10005 CF-BadQueryParameter: The query parameter is invalid: Updated ats has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'")
 }
 
 // TestSharingThroughTheAPI needs a feature flag, a shareable offering, and
@@ -122,27 +91,4 @@ func TestSharingThroughTheAPI(t *testing.T) {
 	if r := c.must(200, "GET", path, ""); r.at("data", 0) != nil {
 		t.Errorf("still shared: %s", r.body)
 	}
-}
-
-// TestFeatureFlags lists what a Cloud Controller has, and keeps all but
-// operators from changing it.
-func TestFeatureFlags(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	if names := c.must(200, "GET", "/v3/feature_flags", "").names(); len(names) != 18 || names[0] != "app_bits_upload" {
-		t.Errorf("flags %v", names)
-	}
-	const flag = "/v3/feature_flags/service_instance_creation"
-	r := c.must(200, "PATCH", flag, `{"enabled":false,"custom_error_message":"closed"}`)
-	if r.at("enabled") != false || r.str("custom_error_message") != "closed" {
-		t.Errorf("flag %s", r.body)
-	}
-	body := c.instanceBody("it", "postgres/small", "")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "403 330002 CF-FeatureDisabled: Feature Disabled: closed")
-	c.must(200, "PATCH", flag, `{"enabled":true,"custom_error_message":null}`)
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
-	checkAnswer(t, c.do("PATCH", flag, `{"enabled":"yes"}`), unprocessableText+"Enabled must be a boolean")
-	checkAnswer(t, c.do("GET", "/v3/feature_flags/x", ""), "404 10010 CF-ResourceNotFound: Feature flag not found")
-	c.must(200, "POST", "/__sim/conditions", `{"permissions":{"ferry":"org_manager"}}`)
-	checkAnswer(t, c.do("PATCH", flag, `{"enabled":false}`), "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action")
 }

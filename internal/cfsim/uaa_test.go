@@ -219,22 +219,3 @@ func TestRemainingTexts(t *testing.T) {
 	checkAnswer(t, c.do("POST", "/v3/roles", `{"type":"space_developer","relationships":{"user":{"data":{"guid":"me"}},"space":{"data":{"guid":"x"}}}}`),
 		unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
 }
-
-// TestResetForgetsWhatWasStaged has a reset end everything that a test set up.
-func TestResetForgetsWhatWasStaged(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.Now, o.RateLimit = new(clock).now, 4 // the time stands: one window is all there is
-	c := start(t, o)
-	c.workers(true)
-	c.instruct(`{"answer":"rejected","times":0}`)
-	c.conditions(`{"broker_busy":true}`)
-	for c.do("GET", "/v3/spaces", "").status == 200 {
-	}
-	c.must(200, "POST", "/__sim/reset", "")
-	body := c.instanceBody("it", "postgres/small", "")
-	c.must(200, "POST", "/__sim/reset", "")
-	job := c.must(202, "POST", "/v3/service_instances", body).header.Get("Location")
-	eventually(t, "provision", func() bool { return c.calls("it", provision) == 1 })
-	c.job(job, jobComplete)
-}
