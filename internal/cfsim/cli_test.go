@@ -5,15 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 )
 
-// cliStep is one call of the command line client of Cloud Foundry (its version 8
-// and later): the request as it sends it, what it reads of the answer, and what
-// it takes along. Paths are dotted, "*" is any value but an empty one, {name} is
-// something taken along earlier.
+// cliStep is one call of the command line client of Cloud Foundry (its version 8 and later): the request as it sends
+// it, what it reads of the answer, and what it takes along. Paths are dotted, "*" is any value but an empty one, {name}
+// is something taken along earlier.
 type cliStep struct {
 	request string // METHOD PATH?QUERY
 	body    string
@@ -50,12 +48,12 @@ func (c *cli) play(command cliCommand) {
 			c.t.Fatalf("cf %s: %s %s: %d %s, want %d", command.typed, method, target, r.status, r.body, step.status)
 		}
 		for field, want := range step.reads {
-			if got := c.dotted(r, field); got != c.fill(want) && (want != "*" || got == "") {
+			if got := r.text(field); got != c.fill(want) && (want != "*" || got == "") {
 				c.t.Errorf("cf %s: %s %s: %s is %q, want %q in %s", command.typed, method, target, field, got, c.fill(want), r.body)
 			}
 		}
 		for name, field := range step.takes {
-			c.taken[name] = c.dotted(r, field)
+			c.taken[name] = r.text(field)
 		}
 		if location := r.header.Get("Location"); r.status == 202 {
 			c.job(location, jobComplete)
@@ -80,40 +78,8 @@ func encoded(query string) string {
 	return values.Encode()
 }
 
-// dotted reads "a.0.b" of an answer; "a.#" is how many there are, and a value
-// that is no text is as JSON has it.
-func (c *cli) dotted(r result, path string) string {
-	var steps []any
-	parts := strings.Split(path, ".")
-	count := parts[len(parts)-1] == "#"
-	if count {
-		parts = parts[:len(parts)-1]
-	}
-	for _, part := range parts {
-		if n, err := strconv.Atoi(part); err == nil {
-			steps = append(steps, n)
-			continue
-		}
-		steps = append(steps, part)
-	}
-	switch value := r.at(steps...).(type) {
-	case nil:
-		return ""
-	case string:
-		return value
-	case []any:
-		if count {
-			return strconv.Itoa(len(value))
-		}
-		return fmt.Sprint(value)
-	default:
-		return fmt.Sprint(value)
-	}
-}
-
-// TestCommandLineClient walks a day of the cf command line client, as a user and
-// as a client: every call that its commands make, and what it reads of each
-// answer.
+// TestCommandLineClient walks a day of the cf command line client, as a user and as a client: every call that its
+// commands make, and what it reads of each answer.
 func TestCommandLineClient(t *testing.T) {
 	t.Parallel()
 	logins := map[string][]cliCommand{"as a user": cliUser(), "as a client": cliClient()}
@@ -143,8 +109,8 @@ func TestCommandLineClient(t *testing.T) {
 	}
 }
 
-// auth sends a form to the UAA and uses the tokens that come back. The client
-// reads the user, and how long it lasts, out of the access token.
+// auth sends a form to the UAA and uses the tokens that come back. The client reads the user, and how long it lasts,
+// out of the access token.
 func (c *cli) auth(form string) {
 	c.t.Helper()
 	request := c.request("POST", "/uaa/oauth/token", c.fill(form))
@@ -183,8 +149,7 @@ func authStep(form string) cliCommand {
 	return cliCommand{"auth", []cliStep{{body: form}}}
 }
 
-// cliUser is `cf login -u admin -p admin -o ferry`, a refreshed token, and
-// `cf create-space`.
+// cliUser is `cf login -u admin -p admin -o ferry`, a refreshed token, and `cf create-space`.
 func cliUser() []cliCommand {
 	role := func(kind, place, guid string) cliStep {
 		return cliStep{

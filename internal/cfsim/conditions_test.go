@@ -8,8 +8,7 @@ import (
 
 func TestConditionsOfCreate(t *testing.T) {
 	t.Parallel()
-	const forbidden = "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action"
-	tests := map[string]struct{ change, market, want string }{
+	each(t, idle(), map[string]struct{ change, market, want string }{
 		"the organization is full":   {`{"quota":{"ferry":{"instances":1}}}`, ``, unprocessableText + "You have exceeded your organization's services limit."},
 		"the space is full":          {`{"quota":{"ferry/work":{"instances":1},"ferry":{"instances":1}}}`, ``, unprocessableText + "You have exceeded your space's services limit."},
 		"there is room":              {`{"quota":{"ferry/work":{"instances":2}}}`, ``, "202"},
@@ -26,40 +25,37 @@ func TestConditionsOfCreate(t *testing.T) {
 		"the organization is being deleted":        {`{"deleting":{"ferry":true}}`, ``, "422 10020 CF-ResourceBeingDeleted: The organization is being deleted"},
 		"the space is being deleted":               {`{"deleting":{"ferry/work":true}}`, ``, "422 10020 CF-ResourceBeingDeleted: The space is being deleted"},
 		"the catalog is being read":                {`{"broker_busy":true}`, ``, unprocessableText + "The service instance cannot be created because there is an operation in progress for the service broker."},
-		"a reader":                                 {`{"permissions":{"ferry":"space_auditor"}}`, ``, forbidden},
+		"a reader":                                 {`{"permissions":{"ferry":"space_auditor"}}`, ``, textForbidden},
 		"a developer":                              {`{"permissions":{"ferry":"space_developer"}}`, ``, "202"},
-		"an organization manager":                  {`{"permissions":{"ferry":"org_manager"}}`, ``, forbidden},
+		"an organization manager":                  {`{"permissions":{"ferry":"org_manager"}}`, ``, textForbidden},
 		"somebody without roles":                   {`{"permissions":{"ferry":"none"}}`, ``, unprocessableText + "Invalid space. Ensure that the space exists and you have access to it."},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, idle())
-			c.plant("")
-			body := c.instanceBody("other", "postgres/small", "")
-			if test.market != "" {
-				c.must(200, "POST", "/__sim/marketplace", test.market)
-			}
-			c.conditions(test.change)
-			checkAnswer(t, c.do("POST", "/v3/service_instances", body), test.want)
-			c.must(200, "DELETE", "/__sim/conditions", "")
-			if test.want != "202" {
-				checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
-			}
-		})
-	}
+	}, func(c *cloud, _ string, test struct{ change, market, want string }) {
+		c.plant("")
+		body := c.instanceBody("other", "postgres/small", "")
+		if test.market != "" {
+			c.market(test.market)
+		}
+		c.conditions(test.change)
+		c.answers("POST", instances, body, test.want)
+		c.must(200, "DELETE", "/__sim/conditions", "")
+		if test.want != "202" {
+			c.answers("POST", instances, body, "202")
+		}
+	})
 }
 
 func TestQuotaOfKeys(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
-	guid := c.plant(`,"keys":[{"name":"a"}]`)
-	c.conditions(`{"quota":{"ferry":{"keys":1}}}`)
-	checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("b", guid, "")), unprocessableText+"You have exceeded your organization's limit for service binding of type key.")
-	c.conditions(`{"quota":{"ferry":null,"ferry/work":{"keys":1}}}`)
-	checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("b", guid, "")), unprocessableText+"You have exceeded your space's limit for service binding of type key.")
-	c.conditions(`{"quota":{"ferry/work":null}}`)
-	checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("b", guid, "")), "202")
+	body := keyBody("b", c.plant(`,"keys":[{"name":"a"}]`), "")
+	for _, test := range []struct{ change, want string }{
+		{`{"quota":{"ferry":{"keys":1}}}`, unprocessableText + "You have exceeded your organization's limit for service binding of type key."},
+		{`{"quota":{"ferry":null,"ferry/work":{"keys":1}}}`, unprocessableText + "You have exceeded your space's limit for service binding of type key."},
+		{`{"quota":{"ferry/work":null}}`, "202"},
+	} {
+		c.conditions(test.change)
+		c.answers("POST", keys, body, test.want)
+	}
 }
 
 // TestPaidPlanOfUpdate has the quota in the way of a change of plans.
@@ -67,177 +63,116 @@ func TestPaidPlanOfUpdate(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
 	guid := c.plant("")
-	c.must(200, "POST", "/__sim/marketplace", `{"paid":["postgres/large"]}`)
+	c.market(`{"paid":["postgres/large"]}`)
 	c.conditions(`{"quota":{"ferry":{"paid":false}}}`)
-	patch := `{"relationships":{"service_plan":{"data":{"guid":"` + c.planGUID("postgres/large") + `"}}}}`
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, patch), unprocessableText+"The service instance cannot be created because paid service plans are not allowed.")
-	plan := c.do("GET", "/v3/service_plans?names=large", "")
-	if plan.at("resources", 0, "free") != false || plan.str("resources", 0, "costs", 0, "unit") != "MONTHLY" {
-		t.Errorf("plan %s", plan.body)
-	}
+	c.answers("PATCH", instances+guid, c.planPatch("PLAN(postgres/large)"),
+		unprocessableText+"The service instance cannot be created because paid service plans are not allowed.")
+	c.reads("/v3/service_plans?names=large", "resources.0.free=false", "resources.0.costs.0.unit=MONTHLY")
 }
 
 // TestPermissions walks what each kind of login gets from each kind of call.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	const forbidden = "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action"
 	const noKey = "404 10010 CF-ResourceNotFound: Service credential binding not found"
-	calls := []string{"GET instance", "PATCH instance", "DELETE instance", "GET details", "POST key", "DELETE key", "PATCH key", "POST space", "POST organization", "purge"}
-	table := map[string][]string{
-		"space_auditor":   {"200", forbidden, forbidden, noKey, forbidden, forbidden, forbidden, forbidden, forbidden, forbidden},
-		"org_manager":     {"200", forbidden, forbidden, noKey, forbidden, forbidden, forbidden, "201", forbidden, forbidden},
-		"space_developer": {"200", "200", "202", "200", "202", "202", "200", forbidden, forbidden, forbidden},
-		"none": {textNotFound, textNotFound, textNotFound, noKey, unprocessableText + "The service instance could not be found: 'GUID'", noKey, noKey,
-			unprocessableText + "Invalid organization. Ensure the organization exists and you have access to it.", forbidden, textNotFound},
-		"admin": {"200", "200", "202", "200", "202", "202", "200", "201", "201", "204"},
+	requests := []string{
+		"GET " + instances + "GUID", "PATCH " + instances + `GUID {"metadata":{}}`, "DELETE " + instances + "GUID", "GET " + keys + "KEY/details",
+		"POST " + keys + " " + keyBody("b", "GUID", ""), "DELETE " + keys + "KEY", "PATCH " + keys + `KEY {"metadata":{}}`,
+		"POST /v3/spaces " + spaceBody("s", fixedGUID("organization", "ferry")), `POST /v3/organizations {"name":"new"}`, "DELETE " + instances + "GUID?purge=true",
 	}
-	for role, wants := range table {
-		for at, call := range calls {
-			t.Run(role+"/"+call, func(t *testing.T) {
+	for role, wants := range map[string][]string{
+		"space_auditor":   {"200", textForbidden, textForbidden, noKey, textForbidden, textForbidden, textForbidden, textForbidden, textForbidden, textForbidden},
+		"org_manager":     {"200", textForbidden, textForbidden, noKey, textForbidden, textForbidden, textForbidden, "201", textForbidden, textForbidden},
+		"space_developer": {"200", "200", "202", "200", "202", "202", "200", textForbidden, textForbidden, textForbidden},
+		"none": {textNotFound, textNotFound, textNotFound, noKey, unprocessableText + "The service instance could not be found: 'GUID'", noKey, noKey,
+			unprocessableText + "Invalid organization. Ensure the organization exists and you have access to it.", textForbidden, textNotFound},
+		"admin": {"200", "200", "202", "200", "202", "202", "200", "201", "201", "204"},
+	} {
+		for at, request := range requests {
+			t.Run(role+"/"+request, func(t *testing.T) {
 				t.Parallel()
 				c := start(t, idle())
 				guid := c.plant(`,"keys":[{"name":"a"}]`)
-				key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
+				rows := strings.NewReplacer("GUID", guid, "KEY", c.do("GET", keys, "").str("resources", 0, "guid"))
 				c.conditions(`{"permissions":{"ferry":"` + role + `"}}`)
-				instance, binding := "/v3/service_instances/"+guid, "/v3/service_credential_bindings/"+key
-				lines := map[string][3]string{
-					"GET instance": {"GET", instance}, "PATCH instance": {"PATCH", instance, `{"metadata":{}}`}, "DELETE instance": {"DELETE", instance},
-					"GET details": {"GET", binding + "/details"}, "POST key": {"POST", "/v3/service_credential_bindings", keyBody("b", guid, "")},
-					"DELETE key": {"DELETE", binding}, "PATCH key": {"PATCH", binding, `{"metadata":{}}`},
-					"POST space":        {"POST", "/v3/spaces", `{"name":"s","relationships":{"organization":{"data":{"guid":"` + c.org("ferry") + `"}}}}`},
-					"POST organization": {"POST", "/v3/organizations", `{"name":"new"}`}, "purge": {"DELETE", instance + "?purge=true"},
-				}
-				line := lines[call]
-				checkAnswer(t, c.do(line[0], line[1], line[2]), strings.Replace(wants[at], "GUID", guid, 1))
+				method, rest, _ := strings.Cut(rows.Replace(request), " ")
+				path, body, _ := strings.Cut(rest, " ")
+				c.answers(method, path, body, rows.Replace(wants[at]))
 			})
 		}
 	}
 }
 
-// TestManagerBecomesDeveloper is the trap of section 1.5: a manager who made a
-// space has to give itself a role before it can make anything in it.
+// TestManagerBecomesDeveloper is docs/cf-contract.md 1.5: a manager who made a space has to give itself a role before
+// it can make anything in it.
 func TestManagerBecomesDeveloper(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
 	c.conditions(`{"permissions":{"ferry":"org_manager"}}`)
 	body := c.instanceBody("it", "postgres/small", "")
-	if r := c.do("POST", "/v3/service_instances", body); r.status != 403 {
-		t.Errorf("without the role: %d %s", r.status, r.body)
-	}
-	c.must(201, "POST", "/v3/roles", `{"type":"space_developer","relationships":{"user":{"data":{"guid":"ferry"}},"space":{"data":{"guid":"`+c.space("work")+`"}}}}`)
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
-	guid := c.do("GET", "/v3/service_instances", "").str("resources", 0, "guid")
-	if r := c.must(200, "GET", "/v3/service_instances/"+guid+"/permissions", ""); string(r.body) != `{"manage":true,"read":true}` {
-		t.Errorf("permissions %s", r.body)
-	}
+	c.answers("POST", instances, body, textForbidden)
+	c.must(201, "POST", "/v3/roles", rolePost(roleDeveloper, "space", c.space("work"), `{"guid":"ferry"}`))
+	c.answers("POST", instances, body, "202")
+	c.reads(instances+c.do("GET", instances, "").str("resources", 0, "guid")+"/permissions", "manage=true", "read=true")
 }
 
-// TestNobodySeesNothing has the lists of a login that lost its roles: empty,
-// without an error.
-func TestNobodySeesNothing(t *testing.T) {
+// TestNothingToSee has the lists of a login that lost its roles: empty, without an error.
+func TestNothingToSee(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
 	c.plant(`,"keys":[{"name":"a"}]`)
 	c.conditions(`{"permissions":{"ferry":"none"}}`)
 	for _, path := range []string{"organizations", "spaces", "service_instances", "service_credential_bindings"} {
-		if r := c.must(200, "GET", "/v3/"+path, ""); len(r.names()) != 0 {
-			t.Errorf("%s: %s", path, r.body)
-		}
+		c.lists("/v3/"+path, "")
 	}
-	checkAnswer(t, c.do("POST", "/v3/roles", `{"type":"space_developer","relationships":{"user":{"data":{"guid":"ferry"}},"space":{"data":{"guid":"x"}}}}`),
-		"403 10003 CF-NotAuthorized: You are not authorized to perform the requested action")
+	c.answers("POST", "/v3/roles", rolePost(roleDeveloper, "space", "x", `{"guid":"ferry"}`), textForbidden)
 }
 
 // TestSuspendedIsShown has the flag in lists and single resources.
 func TestSuspendedIsShown(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
-	sp := c.space("work")
+	sp, ferry := c.space("work"), c.org("ferry")
 	c.conditions(`{"suspended":{"ferry":true,"ferry/work":true}}`)
-	for _, path := range []string{"/v3/spaces/" + sp, "/v3/organizations/" + c.org("ferry")} {
-		if r := c.must(200, "GET", path, ""); r.at("suspended") != true {
-			t.Errorf("%s: %s", path, r.body)
-		}
-	}
-	if r := c.must(200, "GET", "/v3/spaces?guids="+sp, ""); r.at("resources", 0, "suspended") != true {
-		t.Errorf("list: %s", r.body)
-	}
-	checkAnswer(t, c.do("POST", "/v3/spaces", `{"name":"s","relationships":{"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`), "403 10017 CF-OrgSuspended: The organization is suspended")
-	got := c.must(200, "GET", "/__sim/conditions", "")
-	if got.at("suspended", "ferry") != true {
-		t.Errorf("conditions %s", got.body)
-	}
+	c.reads("/v3/spaces/"+sp, "suspended=true")
+	c.reads("/v3/organizations/"+ferry, "suspended=true")
+	c.reads("/v3/spaces?include=org&guids="+sp, "resources.0.suspended=true", "included.organizations.0.suspended=true")
+	c.reads("/__sim/conditions", "suspended.ferry=true")
+	c.answers("POST", "/v3/spaces", spaceBody("s", ferry), "403 10017 CF-OrgSuspended: The organization is suspended")
 	c.conditions(`{"suspended":{"ferry":false,"ferry/work":false},"deleting":{"ferry":true}}`)
-	checkAnswer(t, c.do("POST", "/v3/spaces", `{"name":"s","relationships":{"organization":{"data":{"guid":"`+c.org("ferry")+`"}}}}`), "422 10020 CF-ResourceBeingDeleted: The organization is being deleted")
+	c.answers("POST", "/v3/spaces", spaceBody("s", ferry), "422 10020 CF-ResourceBeingDeleted: The organization is being deleted")
 }
 
-// TestBadConditions also shows that a change that is refused changes nothing.
-func TestBadConditions(t *testing.T) {
-	t.Parallel()
-	c := start(t, idle())
-	for change, part := range map[string]string{
-		`{"quota":{"nowhere":{}}}`:              "nowhere",
-		`{"suspended":{"nowhere/x":true}}`:      "nowhere",
-		`{"deleting":{"nowhere":true}}`:         "nowhere",
-		`{"features_off":{"diego":""}}`:         "diego",
-		`{"permissions":{"me":"admin"}}`:        "me",
-		`{"permissions":{"ferry":"king"}}`:      "king",
-		`{"rivals":-1,"broker_busy":true}`:      "rivals",
-		`{"quotas":{}}`:                         "quotas",
-		`{"quota":{"ferry":{"machines":true}}}`: "machines",
-	} {
-		if r := c.must(400, "POST", "/__sim/conditions", change); !strings.Contains(r.str("error"), part) {
-			t.Errorf("%s: %s", change, r.body)
-		}
-	}
-	if r := c.must(200, "GET", "/__sim/conditions", ""); r.at("broker_busy") != false {
-		t.Errorf("conditions %s", r.body)
-	}
-}
-
-// TestFeatureFlags lists what a Cloud Controller has, and keeps all but
-// operators from changing it.
+// TestFeatureFlags lists what a Cloud Controller has, and keeps all but operators from changing it.
 func TestFeatureFlags(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	if names := c.must(200, "GET", "/v3/feature_flags", "").names(); len(names) != 18 || names[0] != "app_bits_upload" {
-		t.Errorf("flags %v", names)
-	}
 	const flag = "/v3/feature_flags/service_instance_creation"
-	r := c.must(200, "PATCH", flag, `{"enabled":false,"custom_error_message":"closed"}`)
-	if r.at("enabled") != false || r.str("custom_error_message") != "closed" {
-		t.Errorf("flag %s", r.body)
-	}
+	c.reads("/v3/feature_flags", "pagination.total_results=18", "resources.0.name=app_bits_upload")
+	c.must(200, "PATCH", flag, `{"enabled":false,"custom_error_message":"closed"}`).reads(t, "enabled=false", "custom_error_message=closed")
 	body := c.instanceBody("it", "postgres/small", "")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "403 330002 CF-FeatureDisabled: Feature Disabled: closed")
+	c.answers("POST", instances, body, "403 330002 CF-FeatureDisabled: Feature Disabled: closed")
 	c.must(200, "PATCH", flag, `{"enabled":true,"custom_error_message":null}`)
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), "202")
-	checkAnswer(t, c.do("PATCH", flag, `{"enabled":"yes"}`), unprocessableText+"Enabled must be a boolean")
-	checkAnswer(t, c.do("GET", "/v3/feature_flags/x", ""), "404 10010 CF-ResourceNotFound: Feature flag not found")
-	c.must(200, "POST", "/__sim/conditions", `{"permissions":{"ferry":"org_manager"}}`)
-	checkAnswer(t, c.do("PATCH", flag, `{"enabled":false}`), "403 10003 CF-NotAuthorized: You are not authorized to perform the requested action")
+	c.answers("POST", instances, body, "202")
+	c.answers("PATCH", flag, `{"enabled":"yes"}`, unprocessableText+"Enabled must be a boolean")
+	c.answers("GET", "/v3/feature_flags/x", "", "404 10010 CF-ResourceNotFound: Feature flag not found")
+	c.conditions(`{"permissions":{"ferry":"org_manager"}}`)
+	c.answers("PATCH", flag, `{"enabled":false}`, textForbidden)
 }
 
-// TestPermissionsAreRoles shows what the control lets a login do as roles, and
-// as tokens that are not an administrator's.
+// TestPermissionsAreRoles shows what the control lets a login do as roles, and as tokens that are not an
+// administrator's.
 func TestPermissionsAreRoles(t *testing.T) {
 	t.Parallel()
-	for held, want := range map[string]string{"org_manager": roleOrgManager, "space_developer": roleDeveloper, "space_auditor": roleAuditor, "admin": "", "none": ""} {
-		t.Run(held, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.space("work")
-			c.conditions(`{"permissions":{"ferry":"` + held + `"}}`)
-			observer := &cloud{t: t, sim: c.sim, url: c.url, http: c.http}
-			observer.token = c.login(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"admin"}}, "cf", "").str("access_token")
-			roles := observer.must(200, "GET", "/v3/roles?user_guids=ferry&types=organization_manager,space_developer,space_auditor", "")
-			if got := roles.str("resources", 0, "type"); got != want {
-				t.Errorf("roles %s, want %q", roles.body, want)
-			}
-			scope := c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry").str("scope")
-			if got := strings.Contains(scope, adminScope); got != (held == "admin") {
-				t.Errorf("scope %q", scope)
-			}
-		})
-	}
+	each(t, quick(), map[string]string{
+		"org_manager": roleOrgManager, "space_developer": roleDeveloper, "space_auditor": roleAuditor, "admin": "", "none": "",
+	}, func(c *cloud, held, want string) {
+		c.space("work")
+		c.conditions(`{"permissions":{"ferry":"` + held + `"}}`)
+		scope := c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry").str("scope")
+		if got := strings.Contains(scope, adminScope); got != (held == "admin") {
+			c.t.Errorf("scope %q", scope)
+		}
+		c.token = c.login(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"admin"}}, "cf", "").str("access_token")
+		c.reads("/v3/roles?user_guids=ferry&types=organization_manager,space_developer,space_auditor", "resources.0.type="+want)
+	})
 }

@@ -1,235 +1,204 @@
 package cfsim
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 )
 
+// TestControlRefusesBadInput has a sentence for everything that makes no sense: the part of it that says what is wrong.
 func TestControlRefusesBadInput(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		method, path, body string
-		status             int
-		part               string
-	}{
-		"no JSON":                  {"POST", "/faults", `{`, 400, "not what this call takes"},
-		"an unknown field":         {"POST", "/faults", `{"acton":"drop"}`, 400, "acton"},
-		"no action":                {"POST", "/faults", `{}`, 400, "drop, delay or respond"},
-		"a strange moment":         {"POST", "/faults", `{"action":"drop","when":"during"}`, 400, "before or after"},
-		"a strange method":         {"POST", "/faults", `{"action":"drop","method":"PUSH"}`, 400, "PUSH"},
-		"a relative route":         {"POST", "/faults", `{"action":"drop","route":"v3"}`, 400, "pattern"},
-		"negative times":           {"POST", "/faults", `{"action":"drop","times":-1}`, 400, "negative"},
-		"an impossible status":     {"POST", "/faults", `{"action":"respond","status":1000}`, 400, "between"},
-		"an unknown plan":          {"POST", "/marketplace", `{"hide":["postgres/huge"]}`, 400, "postgres/huge"},
-		"a strange version":        {"POST", "/marketplace", `{"maintenance":{"postgres/maintained":"two"}}`, 400, "semantic"},
-		"an unknown organization":  {"POST", "/instances", `{"org":"x","space":"s","name":"n","offering":"postgres","plan":"small"}`, 400, "organization"},
-		"a nameless instance":      {"POST", "/instances", `{"org":"demo","space":"s","offering":"postgres","plan":"small"}`, 400, "needs"},
-		"an unknown plan to plant": {"POST", "/instances", `{"org":"demo","space":"s","name":"n","offering":"postgres","plan":"x"}`, 400, "postgres/x"},
-		"a strange last operation": {"POST", "/instances", `{"org":"demo","space":"s","name":"n","offering":"postgres","plan":"small","last_operation":{"type":"x","state":"failed"}}`, 400, "type"},
-		"two keys of one name":     {"POST", "/instances", `{"org":"demo","space":"s","name":"n","offering":"postgres","plan":"small","keys":[{"name":"k"},{"name":"k"}]}`, 400, "differ"},
-		"an unknown instance":      {"PATCH", "/instances/x", `{"job":"gone"}`, 404, "no instance"},
-		"an unknown call":          {"GET", "/elsewhere", ``, 404, "does not know"},
-		"a wrong method":           {"GET", "/reset", ``, 404, "does not know"},
+	const planted = `/instances {"org":"demo","space":"s","name":"n","offering":"postgres","plan":`
+	tests := map[string][]struct{ line, part string }{
+		"400": {
+			{`POST /faults {`, "not what this call takes"}, {`POST /faults {"acton":"drop"}`, "acton"}, {`POST /faults {}`, "drop, delay or respond"},
+			{`POST /faults {"action":"drop","when":"during"}`, "before or after"}, {`POST /faults {"action":"drop","method":"PUSH"}`, "PUSH"},
+			{`POST /faults {"action":"drop","route":"v3"}`, "pattern"}, {`POST /faults {"action":"drop","times":-1}`, "negative"},
+			{`POST /faults {"action":"respond","status":1000}`, "between"}, {`POST /faults {"page":"gorouter-418"}`, "gorouter-418"},
+			{`POST /faults {"page":"gorouter-404","action":"drop"}`, "all that a fault responds with"},
+			{`POST /faults {"page":"gorouter-404","body":"and more"}`, "all that a fault responds with"},
+
+			{`POST /broker {}`, "answer"}, {`POST /broker {"answer":"maybe"}`, "maybe"}, {`POST /broker {"answer":"done","operation":"paint"}`, "paint"},
+			{`POST /broker {"answer":"accepted","polls":"rarely"}`, "rarely"}, {`POST /broker {"answer":"done","times":-1}`, "negative"},
+			{`POST /broker {"answer":"accepted","polls":"unfetchable"}`, "bind"}, {`POST /broker {"operation":"fetch_binding","answer":"accepted"}`, "fetch"},
+			{`POST /broker {"operation":"bind","answer":"done","details":[]}`, "details"}, {`POST /broker {"operation":"unbind","answer":"done","details":{}}`, "details"},
+
+			{`POST /conditions {"quota":{"nowhere":{}}}`, "nowhere"}, {`POST /conditions {"suspended":{"nowhere/x":true}}`, "nowhere"},
+			{`POST /conditions {"deleting":{"nowhere":true}}`, "nowhere"}, {`POST /conditions {"features_off":{"diego":""}}`, "diego"},
+			{`POST /conditions {"permissions":{"me":"admin"}}`, "me"}, {`POST /conditions {"permissions":{"ferry":"king"}}`, "king"},
+			{`POST /conditions {"rivals":-1,"broker_busy":true}`, "rivals"}, {`POST /conditions {"quotas":{}}`, "quotas"},
+			{`POST /conditions {"quota":{"ferry":{"machines":true}}}`, "machines"},
+
+			{`POST /marketplace {"hide":["postgres/huge"]}`, "postgres/huge"}, {`POST /marketplace {"maintenance":{"postgres/maintained":"two"}}`, "semantic"},
+			{`POST /marketplace {"shareable":{"oracle":true}}`, "oracle"},
+			{`POST /instances {"org":"x","space":"s","name":"n","offering":"postgres","plan":"small"}`, "organization"},
+			{`POST /instances {"org":"demo","space":"s","offering":"postgres","plan":"small"}`, "needs"}, {`POST ` + planted + `"x"}`, "postgres/x"},
+			{`POST ` + planted + `"small","last_operation":{"type":"x","state":"failed"}}`, "type"},
+			{`POST ` + planted + `"small","last_operation":{"type":"create","state":"x"}}`, "state"},
+			{`POST ` + planted + `"small","keys":[{"name":"k"},{"name":"k"}]}`, "differ"},
+
+			{`PATCH /instances/INSTANCE {"name":" "}`, "blank"}, {`PATCH /instances/INSTANCE {"details":{}}`, "details"},
+			{`PATCH /instances/INSTANCE {"shared_with":["nowhere/x"]}`, "nowhere/x"}, {`PATCH /instances/INSTANCE {"shared_with":["ferry"]}`, "ORG/SPACE"},
+			{`PATCH /keys/KEY {}`, "Neither"}, {`PATCH /keys/KEY {"worker":"tired"}`, "tired"}, {`PATCH /keys/KEY {"job":"LATE"}`, "LATE"},
+			{`PATCH /keys/KEY {"shared_with":[]}`, "shared"}, {`PATCH /keys/KEY []`, "not what this call takes"}, {`PATCH /keys/KEY {"dashboard_url":"x"}`, "dashboard"},
+			{`PATCH /keys/KEY {"name":""}`, "blank"}, {`PATCH /keys/KEY {"details":[]}`, "details"},
+			{`POST /clock {"cleanup":"attic"}`, "attic"}, {`POST /workers {"idle":true}`, "idle"},
+			{`POST /limits {"requests":-1}`, "requests"}, {`POST /limits {"window_ms":0}`, "millisecond"}, {`POST /limits {"retry_after":"soon"}`, "soon"},
+			{`POST /tokens/expire {"kind":"id"}`, "id"}, {`POST /tokens/expire {"what":1}`, "what"},
+		},
+		"404": {
+			{`PATCH /instances/x {"job":"gone"}`, "no instance"}, {`PATCH /keys/x {"job":"gone"}`, "no key"}, {`DELETE /jobs/x`, "no job"},
+			{`DELETE /spaces/ferry/nowhere`, "nowhere"}, {`DELETE /spaces/nowhere/work`, "nowhere"},
+			{`GET /elsewhere`, "does not know"}, {`GET /reset`, "does not know"},
+		},
+		"409": {
+			{`POST /instances {"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"}`, "already"},
+			{`PATCH /instances/INSTANCE {"name":"other"}`, "already"}, {`PATCH /instances/INSTANCE {"shared_with":["ferry/work"]}`, "already"},
+			{`PATCH /instances/INSTANCE {"job":"FAILED"}`, "no job"}, {`PATCH /keys/KEY {"worker":"dead"}`, "no job"}, {`PATCH /keys/KEY {"name":"l"}`, "already"},
+		},
 	}
 	c := start(t, quick())
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			r := c.do(test.method, controlPrefix+test.path, test.body)
-			if r.status != test.status || !strings.Contains(r.str("error"), test.part) {
-				t.Errorf("got %d %s, want %d and %q", r.status, r.body, test.status, test.part)
+	c.plantAt("ferry/work", "other", "postgres/small", "")
+	guid := c.plant(`,"keys":[{"name":"k"},{"name":"l"}]`)
+	rows := strings.NewReplacer("INSTANCE", guid, "KEY", c.do("GET", keys, "").str("resources", 0, "guid"))
+	for status, lines := range tests {
+		for _, test := range lines {
+			method, rest, _ := strings.Cut(rows.Replace(test.line), " ")
+			path, body, _ := strings.Cut(rest, " ")
+			r := c.do(method, controlPrefix+path, body)
+			if checkAnswer(t, r, status); !strings.Contains(r.str("error"), test.part) {
+				t.Errorf("%s: %s, want %q", test.line, r.body, test.part)
 			}
-		})
+		}
 	}
+	c.reads("/__sim/conditions", "broker_busy=false") // what is refused changes nothing
 }
 
 func TestStateTellsWhatHappened(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
 	body := c.instanceBody("it", "postgres/maintained", `,"parameters":{"big":9007199254740993},"metadata":{"labels":{"l":"1"},"annotations":{"a":"2"}}`)
-	c.job(c.must(202, "POST", "/v3/service_instances", body).header.Get("Location"), jobComplete)
-	guid := c.do("GET", "/v3/service_instances", "").str("resources", 0, "guid")
+	c.job(c.accepted("POST", instances, body), jobComplete)
+	guid := c.do("GET", instances, "").str("resources", 0, "guid")
 	c.readyKey("key", guid)
 	c.do("GET", "/v3/elsewhere/"+guid, "")
-	state := c.state()
-	i := state.Instances[0]
-	if i.GUID != guid || i.Name != "it" || i.Org != "ferry" || i.Space != "work" || i.Offering != "postgres" || i.Plan != "maintained" ||
-		i.MaintenanceVersion != "2.1.0" || i.Labels["l"] != "1" || i.Annotations["a"] != "2" || string(i.Parameters) != `{"big":9007199254740993}` ||
-		i.LastOperation.Type != "create" || i.LastOperation.State != "succeeded" || len(i.Keys) != 1 || i.Keys[0].Name != "key" {
-		t.Errorf("instance %+v", i)
-	}
-	for line, want := range map[string]int{"POST /v3/service_instances": 1, "POST /uaa/oauth/token": 1, "GET /v3/elsewhere/:guid": 1} {
-		if got := state.Requests[line]; got != want {
-			t.Errorf("%s: %d, want %d", line, got, want)
-		}
-	}
-	for line := range state.Requests {
+	c.reads("/__sim/state", "instances.0.guid="+guid, "instances.0.name=it", "instances.0.org=ferry", "instances.0.space=work", "instances.0.offering=postgres",
+		"instances.0.plan=maintained", "instances.0.maintenance_version=2.1.0", "instances.0.labels.l=1", "instances.0.annotations.a=2",
+		"instances.0.parameters.big=9007199254740993", "instances.0.last_operation.type=create", "instances.0.last_operation.state=succeeded",
+		"instances.0.keys.#=1", "instances.0.keys.0.name=key", "requests.POST /v3/service_instances=1", "requests.POST /uaa/oauth/token=1",
+		"requests.GET /v3/elsewhere/:guid=1", "broker_calls.#=2", "broker_calls.0.operation=provision", "broker_calls.1.binding=key", "broker_calls.1.org=ferry")
+	for line := range c.state().Requests {
 		if strings.Contains(line, controlPrefix) {
 			t.Errorf("the control is counted: %s", line)
 		}
 	}
-	if len(state.BrokerCalls) != 2 || state.BrokerCalls[0].Operation != "provision" || state.BrokerCalls[1].Binding != "key" || state.BrokerCalls[1].Org != "ferry" {
-		t.Errorf("broker calls %+v", state.BrokerCalls)
-	}
 }
 
+// TestResetForgets has a reset end everything that a test set up, and the workers that were about to come.
 func TestResetForgets(t *testing.T) {
 	t.Parallel()
 	o := quick()
 	o.JobDelay = 20 * time.Millisecond
+	o.Now, o.RateLimit = new(clock).now, 8 // the time stands: one window is all there is
 	c := start(t, o)
-	_, job := c.create("it", "postgres/small")
+	body := c.instanceBody("it", "postgres/small", "")
+	job := c.accepted("POST", instances, body)
+	c.workers(true)
 	c.fault(`{"action":"drop","route":"/nowhere"}`)
+	c.instruct(`{"answer":"rejected","times":0}`)
+	c.conditions(`{"broker_busy":true}`)
+	for c.do("GET", "/v3/spaces", "").status == 200 {
+	}
 	c.must(200, "POST", "/__sim/reset", "")
-	state := c.state()
-	if len(state.Instances)+len(state.Requests)+len(state.BrokerCalls) != 0 || string(c.do("GET", "/__sim/faults", "").body) != "[]" {
-		t.Errorf("something is left: %+v", state)
-	}
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	// The worker of before must not come; the one of now must.
-	c.ready("it", "postgres/small")
-	if n := c.calls("it", provision); n != 1 {
-		t.Errorf("%d provisions, want 1", n)
-	}
+	c.reads("/__sim/state", "instances.#=0", "broker_calls.#=0", "requests=map[]")
+	c.reads("/__sim/faults", "#=0")
+	c.answers("GET", job, "", textNoJob)
+	job = c.accepted("POST", instances, body)
+	c.asked("it", provision, 1)
+	c.job(job, jobComplete)
 }
 
 func TestPlantedInstance(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	body := `{"org":"ferry-b","space":"theirs","name":"it","offering":"postgres","plan":"maintained","labels":{"l":"1"},"annotations":{"a":"2"},
-		"maintenance_version":"2.0.0","last_operation":{"type":"update","state":"failed"},"keys":[{"name":"k"}]}`
-	guid := c.must(200, "POST", "/__sim/instances", body).str("guid")
-	row := c.must(200, "GET", "/v3/service_instances/"+guid, "")
-	if row.str("maintenance_info", "version") != "2.0.0" || row.at("upgrade_available") != true || row.str("metadata", "labels", "l") != "1" || row.str("last_operation", "type") != "update" {
-		t.Errorf("planted %s", row.body)
-	}
-	key := c.do("GET", "/v3/service_credential_bindings?service_instance_guids="+guid, "").str("resources", 0, "guid")
-	c.must(200, "GET", "/v3/service_credential_bindings/"+key+"/details", "")
-	if n := len(c.state().BrokerCalls); n != 0 {
-		t.Errorf("planting asked the backing broker %d times", n)
-	}
-	c.must(http.StatusConflict, "POST", "/__sim/instances", body)
+	guid := c.plantAt("ferry-b/theirs", "it", "postgres/maintained", `,"labels":{"l":"1"},"annotations":{"a":"2"},"maintenance_version":"2.0.0",
+		"last_operation":{"type":"update","state":"failed"},"keys":[{"name":"k"}]`)
+	c.reads(instances+guid, "maintenance_info.version=2.0.0", "upgrade_available=true", "metadata.labels.l=1", "last_operation.type=update")
+	key := c.do("GET", keys+"?service_instance_guids="+guid, "").str("resources", 0, "guid")
+	c.must(200, "GET", keys+key+"/details", "")
+	c.reads("/__sim/state", "broker_calls.#=0")
 }
 
+// TestForcedStates has the control put rows and jobs into states in which they stay.
 func TestForcedStates(t *testing.T) {
 	t.Parallel()
-	t.Run("a failed row under a running job stays so", func(t *testing.T) {
-		t.Parallel()
-		o := quick()
-		o.BrokerDelay = 50 * time.Millisecond
-		c := start(t, o)
-		guid, job := c.create("it", "postgres/async")
-		c.lastOperation("/v3/service_instances/"+guid, "create in progress")
-		c.must(200, "PATCH", "/__sim/instances/"+guid, `{"last_operation":{"type":"create","state":"failed","description":"stuck"},"job":"PROCESSING"}`)
-		c.ready("other", "postgres/async") // takes as long as the worker of the first one
-		row := c.lastOperation("/v3/service_instances/"+guid, "create failed")
-		if row.str("last_operation", "description") != "stuck" {
-			t.Errorf("row %s", row.body)
-		}
-		c.job(job, jobProcessing)
-	})
-	t.Run("a job that vanished leaves the row to its worker", func(t *testing.T) {
-		t.Parallel()
-		o := quick()
-		o.BrokerDelay = 50 * time.Millisecond
-		c := start(t, o)
-		guid, job := c.create("it", "postgres/async")
-		c.must(200, "PATCH", "/__sim/instances/"+guid, `{"job":"gone"}`)
-		checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-		c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
-		checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-		c.must(http.StatusConflict, "PATCH", "/__sim/instances/"+guid, `{"job":"FAILED"}`)
-	})
-	t.Run("a failed job leaves an update in progress for ever", func(t *testing.T) {
-		t.Parallel()
-		c := start(t, quick())
-		guid := c.ready("it", "faults/update-stalls")
-		job := c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location")
-		c.must(200, "PATCH", "/__sim/instances/"+guid, `{"job":"FAILED"}`)
-		if got := jobError(c.job(job, jobFailed)); !strings.HasPrefix(got, "10009 CF-UnableToPerform: update could not be completed: ") {
-			t.Errorf("job error %q", got)
-		}
-		c.lastOperation("/v3/service_instances/"+guid, "update in progress")
-		checkAnswer(t, c.do("DELETE", "/v3/service_instances/"+guid, ""), textDelete)
-	})
+	o := quick()
+	o.BrokerDelay = 50 * time.Millisecond
+	each(t, o, map[string]func(c *cloud){
+		"a failed row under a running job": func(c *cloud) {
+			guid, job := c.create("it", "postgres/async")
+			c.lastOperation(instances+guid, "create in progress")
+			c.force("instances/"+guid, `{"last_operation":{"type":"create","state":"failed","description":"stuck"},"job":"PROCESSING"}`)
+			c.ready("other", "postgres/async") // takes as long as the worker of the first one
+			c.described(instances+guid, "create failed", "stuck")
+			c.job(job, jobProcessing)
+		},
+		"a job that vanished leaves the row to its worker": func(c *cloud) {
+			guid, job := c.create("it", "postgres/async")
+			c.force("instances/"+guid, `{"job":"gone"}`)
+			c.answers("GET", job, "", textNoJob)
+			c.lastOperation(instances+guid, "create succeeded")
+			c.answers("GET", job, "", textNoJob)
+		},
+		"a failed job leaves an update in progress for ever": func(c *cloud) {
+			path, job := c.operate(update, "faults/update-stalls")
+			c.force("instances/"+path[len(instances):], `{"job":"FAILED"}`)
+			c.job(job, jobFailed)
+			c.lastOperation(path, "update in progress")
+			c.answers("DELETE", path, "", textDelete)
+		},
+		"a key that failed": func(c *cloud) {
+			path, job := c.operate(bind, "faults/bind-stalls")
+			c.lastOperation(path, "create in progress")
+			c.force("keys/"+path[len(keys):], `{"last_operation":{"type":"create","state":"failed","description":"lost"},"job":"FAILED"}`)
+			c.described(path, "create failed", "lost")
+			c.fails(job, unableToPerform+"bind could not be completed: lost")
+			c.force("keys/"+path[len(keys):], `{"job":"gone"}`)
+			c.answers("GET", job, "", textNoJob)
+		},
+		"an old row, which never had a last operation": func(c *cloud) {
+			guid := c.plant(`,"last_operation":{"type":"","state":""}`)
+			c.reads(instances+guid, "last_operation=map[]")
+			c.readyKey("a", guid)
+			c.job(c.accepted("DELETE", instances+guid, ""), jobComplete)
+		},
+	}, func(c *cloud, _ string, run func(*cloud)) { run(c) })
 }
 
 // TestForcedVerbs has every kind of job made to fail without a reason.
 func TestForcedVerbs(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	c.workers(true)
-	guid := c.plant(`,"keys":[{"name":"a"}]`)
-	key := c.do("GET", "/v3/service_credential_bindings", "").str("resources", 0, "guid")
-	_, bound := c.createKey("b", guid)
-	fail := func(path, job, verb string) {
-		t.Helper()
-		c.must(200, "PATCH", "/__sim/"+path, `{"job":"FAILED"}`)
-		if got, want := jobError(c.job(job, jobFailed)), "10009 CF-UnableToPerform: "+verb+" could not be completed: The job was made to fail."; got != want {
-			t.Errorf("job %q, want %q", got, want)
-		}
-	}
-	b := c.do("GET", "/v3/service_credential_bindings?names=b", "").str("resources", 0, "guid")
-	fail("keys/"+b, bound, "bind")
-	fail("keys/"+key, c.must(202, "DELETE", "/v3/service_credential_bindings/"+key, "").header.Get("Location"), "unbind")
-	fail("instances/"+guid, c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), "delete")
-	fail("instances/"+guid, c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`).header.Get("Location"), "update")
-	other, job := c.create("other", "postgres/small")
-	fail("instances/"+other, job, "provision")
-}
-
-// TestForcedKeys puts keys into states that no request leads to.
-func TestForcedKeys(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "faults/bind-stalls")
-	key, job := c.createKey("a", guid)
-	path := "/v3/service_credential_bindings/" + key
-	c.lastOperation(path, "create in progress")
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"last_operation":{"type":"create","state":"failed","description":"lost"},"job":"FAILED"}`)
-	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != "lost" {
-		t.Errorf("description %q", got)
-	}
-	if got := jobError(c.job(job, jobFailed)); got != "10009 CF-UnableToPerform: bind could not be completed: lost" {
-		t.Errorf("job %q", got)
-	}
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"job":"gone"}`)
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	for body, status := range map[string]int{`{}`: 400, `{"job":"COMPLETE"}`: 409, `{"worker":"dead"}`: 409, `{"worker":"tired"}`: 400, `{"shared_with":[]}`: 400, `[]`: 400} {
-		c.must(status, "PATCH", "/__sim/keys/"+key, body)
-	}
-	c.must(404, "PATCH", "/__sim/keys/nowhere", `{"job":"gone"}`)
-}
-
-// TestNoLastOperation has rows of old, which never had one.
-func TestNoLastOperation(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	guid := c.plant(`,"last_operation":{"type":"","state":""}`)
-	r := c.must(200, "GET", "/v3/service_instances/"+guid, "")
-	if got, _ := r.at("last_operation").(map[string]any); got == nil || len(got) != 0 {
-		t.Errorf("last operation %v", r.at("last_operation"))
-	}
-	c.readyKey("a", guid)
-	c.job(c.must(202, "DELETE", "/v3/service_instances/"+guid, "").header.Get("Location"), jobComplete)
+	each(t, idle(), map[string]string{provision: "provision", update: "update", deprovision: "delete", bind: "bind", unbind: "unbind"}, func(c *cloud, operation, verb string) {
+		path, job := c.operate(operation, "postgres/small")
+		row := strings.NewReplacer(instances, "instances/", keys, "keys/").Replace(path)
+		c.force(row, `{"job":"FAILED"}`)
+		c.fails(job, unableToPerform+verb+" could not be completed: The job was made to fail.")
+	})
 }
 
 // TestSpaceVanishes has a space go and come back under another GUID.
 func TestSpaceVanishes(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	guid := c.ready("it", "postgres/small")
-	body, old := c.instanceBody("it", "postgres/small", ""), c.space("work")
+	guid, body, old := c.plant(""), c.instanceBody("it", "postgres/small", ""), c.space("work")
 	c.must(200, "DELETE", "/__sim/spaces/ferry/work", "")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
-	checkAnswer(t, c.do("GET", "/v3/service_instances/"+guid, ""), textNotFound)
+	c.answers("POST", instances, body, unprocessableText+"Invalid space. Ensure that the space exists and you have access to it.")
+	c.answers("GET", instances+guid, "", textNotFound)
 	if again := c.space("work"); again == old {
 		t.Errorf("the new space has the GUID of the old one")
 	}
 	c.ready("it", "postgres/small")
-	c.must(404, "DELETE", "/__sim/spaces/ferry/nowhere", "")
-	c.must(404, "DELETE", "/__sim/spaces/nowhere/work", "")
 }
 
 // TestJobsAreCollected has all jobs vanish while their work goes on, and one.
@@ -238,147 +207,81 @@ func TestJobsAreCollected(t *testing.T) {
 	c := start(t, quick())
 	c.workers(true)
 	guid, job := c.create("it", "postgres/small")
-	c.must(200, "POST", "/__sim/clock", `{"cleanup":"jobs"}`)
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
+	c.touched("jobs", 1)
+	c.answers("GET", job, "", textNoJob)
 	c.workers(false)
-	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
+	c.lastOperation(instances+guid, "create succeeded")
 	_, job = c.createKey("a", guid)
 	c.job(job, jobComplete)
-	one := job[strings.LastIndexByte(job, '/')+1:]
-	c.must(200, "DELETE", "/__sim/jobs/"+one, "")
-	checkAnswer(t, c.do("GET", job, ""), "404 10010 CF-ResourceNotFound: Job not found")
-	c.must(404, "DELETE", "/__sim/jobs/"+one, "")
-	c.must(400, "POST", "/__sim/clock", `{"cleanup":"attic"}`)
+	c.must(200, "DELETE", "/__sim/jobs"+job[strings.LastIndexByte(job, '/'):], "")
+	c.answers("GET", job, "", textNoJob)
 }
 
-// TestResetForgetsWhatWasStaged has a reset end everything that a test set up.
-func TestResetForgetsWhatWasStaged(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.Now, o.RateLimit = new(clock).now, 4 // the time stands: one window is all there is
-	c := start(t, o)
-	c.workers(true)
-	c.instruct(`{"answer":"rejected","times":0}`)
-	c.conditions(`{"broker_busy":true}`)
-	for c.do("GET", "/v3/spaces", "").status == 200 {
-	}
-	c.must(200, "POST", "/__sim/reset", "")
-	body := c.instanceBody("it", "postgres/small", "")
-	c.must(200, "POST", "/__sim/reset", "")
-	job := c.must(202, "POST", "/v3/service_instances", body).header.Get("Location")
-	eventually(t, "provision", func() bool { return c.calls("it", provision) == 1 })
-	c.job(job, jobComplete)
-}
-
-// TestStuckUpdateIsCleanedUp has the clock of a newer Cloud Controller fail an
-// update whose worker has died; the backing broker is asked for nothing.
-func TestStuckUpdateIsCleanedUp(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	const tick = `{"cleanup":"stuck-updates","instance":"it"}`
-	guid := c.ready("it", "faults/update-stalls")
-	path := "/v3/service_instances/" + guid
-	job := c.must(202, "PATCH", path, `{"parameters":{}}`).header.Get("Location")
-	c.job(job, jobPolling)
-	c.touched(tick, "0")
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
-	c.touched(tick, "1")
-	if got, want := c.lastOperation(path, "update failed").str("last_operation", "description"), "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job."; got != want {
-		t.Errorf("description %q, want %q", got, want)
-	}
-	c.job(job, jobFailed)
-	c.touched(tick, "0")
-	if n := c.calls("it", deprovision); n != 0 {
-		t.Errorf("%d deprovisions", n)
-	}
-}
-
-// TestStuckDeletesAreTakenUpAgain has the clock of a newer Cloud Controller go
-// on with deletes whose workers have died, under the same jobs.
-func TestStuckDeletesAreTakenUpAgain(t *testing.T) {
-	t.Parallel()
-	for name, recursive := range map[string]bool{"the older way": false, "with a cascade": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := quick()
-			o.RecursiveDelete = recursive
-			c := start(t, o)
-			const tick = `{"cleanup":"stuck-deletes"}`
-			guid := c.ready("it", "postgres/small")
-			key := c.readyKey("k", guid)
-			c.diesDeleting("unbind", "keys/"+key, "/v3/service_credential_bindings/"+key, tick)
-			c.diesDeleting("deprovision", "instances/"+guid, "/v3/service_instances/"+guid, tick)
-			if c.calls("it", unbind) != 1 || c.calls("it", deprovision) != 1 {
-				t.Errorf("calls %+v", c.state().BrokerCalls)
-			}
-		})
-	}
-}
-
-// diesDeleting deletes a resource, whose worker dies while it polls, and has the
-// clock bring another.
-func (c *cloud) diesDeleting(operation, resource, path, tick string) {
-	c.t.Helper()
-	c.must(200, "POST", "/__sim/broker", `{"operation":"`+operation+`","answer":"accepted","polls":"in progress"}`)
-	job := c.must(202, "DELETE", path, "").header.Get("Location")
-	c.lastOperation(path, "delete in progress")
-	c.touched(tick, "0")
-	// The forced operation has the backing broker done with it.
-	c.must(200, "PATCH", "/__sim/"+resource, `{"last_operation":{"type":"delete","state":"in progress"},"job":"FAILED"}`)
-	c.job(job, jobFailed)
-	c.touched(tick, "1")
-	eventually(c.t, "the end of the delete", func() bool { return c.do("GET", path, "").status == 404 })
-	c.job(job, jobComplete)
-}
-
-// TestR9InitialCleanup has the clock fail a create that a worker is late for:
-// it goes on all the same.
+// TestR9InitialCleanup has the clock fail a create that a worker is late for: it goes on all the same.
 func TestR9InitialCleanup(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
 	c.workers(true)
 	guid, job := c.create("it", "postgres/async")
-	if r := c.must(200, "POST", "/__sim/clock", `{"cleanup":"initial"}`); string(r.body) != `{"touched":1}` {
-		t.Errorf("clock %s", r.body)
-	}
-	row := c.lastOperation("/v3/service_instances/"+guid, "create failed")
-	if got, want := row.str("last_operation", "description"), `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`; got != want {
-		t.Errorf("description %q, want %q", got, want)
-	}
+	c.touched("initial", 1)
+	c.described(instances+guid, "create failed", `Operation was stuck in "initial" state. Set to "failed" by cleanup job.`)
 	c.job(job, jobProcessing)
-	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
+	c.asked("it", deprovision, 1)
 	c.workers(false)
-	c.lastOperation("/v3/service_instances/"+guid, "create succeeded")
+	c.lastOperation(instances+guid, "create succeeded")
 	c.job(job, jobComplete)
 }
 
-// TestR10StuckCleanup has a worker die over a create, an update and a delete:
-// the clock ends only the create.
+// TestR10StuckCleanup has a worker die over a create and an update: the clock ends the create, a newer clock the
+// update, for which the backing broker is asked for nothing.
 func TestR10StuckCleanup(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	const tick = `{"cleanup":"stuck","instance":"it"}`
-	guid, job := c.create("it", "faults/create-stalls")
-	path := "/v3/service_instances/" + guid
-	c.lastOperation(path, "create in progress")
-	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
-		t.Errorf("a worker lives, and the clock touched %s", r.body)
+	const create = "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
+	type stuck struct {
+		cleanup, other, last, description string
+		deprovisions                      int
 	}
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"worker":"dead"}`)
-	c.job(job, jobPolling)
-	c.must(200, "POST", "/__sim/clock", tick)
-	want := "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job; orphan mitigation triggered."
-	if got := c.lastOperation(path, "create failed").str("last_operation", "description"); got != want {
-		t.Errorf("description %q, want %q", got, want)
+	each(t, quick(), map[string]stuck{
+		provision: {"stuck", "stuck-updates", "create", create, 1},
+		update:    {"stuck-updates", "stuck", "update", "Operation was stuck in 'in progress' state. Set to 'failed' by cleanup job.", 0},
+	}, func(c *cloud, operation string, test stuck) {
+		path, job := c.operate(operation, "faults/"+test.last+"-stalls")
+		c.job(job, jobPolling)
+		c.touched(test.cleanup, 0)
+		c.force("instances/"+path[len(instances):], `{"worker":"dead"}`)
+		c.touched(test.other, 0)
+		c.answers("PATCH", path, `{"tags":[]}`, textBusy)
+		c.touched(test.cleanup, 1)
+		c.described(path, test.last+" failed", test.description)
+		c.job(job, jobFailed)
+		c.touched(test.cleanup, 0)
+		c.asked("it", deprovision, test.deprovisions)
+	})
+}
+
+// TestStuckDeletesAreTakenUpAgain has the clock of a newer Cloud Controller go on with deletes whose workers have died,
+// under the same jobs.
+func TestStuckDeletesAreTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	for name, o := range map[string]Options{"the older way": quick(), "with a cascade": recursive()} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, o)
+			guid := c.plant(`,"keys":[{"name":"k"}]`)
+			key := c.do("GET", keys, "").str("resources", 0, "guid")
+			for _, row := range []struct{ path, forced, operation string }{{keys + key, "keys/" + key, unbind}, {instances + guid, "instances/" + guid, deprovision}} {
+				c.instruct(`{"operation":"` + row.operation + `","answer":"accepted","polls":"in progress"}`)
+				job := c.accepted("DELETE", row.path, "")
+				c.lastOperation(row.path, "delete in progress")
+				c.touched("stuck-deletes", 0)
+				// The forced operation has the backing broker done with it.
+				c.force(row.forced, `{"last_operation":{"type":"delete","state":"in progress"},"job":"FAILED"}`)
+				c.job(job, jobFailed)
+				c.touched("stuck-deletes", 1)
+				c.gone(row.path)
+				c.job(job, jobComplete)
+				c.asked("it", row.operation, 1)
+			}
+		})
 	}
-	if got := jobError(c.job(job, jobFailed)); !strings.HasSuffix(got, want) {
-		t.Errorf("job %q", got)
-	}
-	eventually(t, "deprovision of the orphan", func() bool { return c.calls("it", deprovision) == 1 })
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"last_operation":{"type":"update","state":"in progress"}}`)
-	if r := c.must(200, "POST", "/__sim/clock", tick); string(r.body) != `{"touched":0}` {
-		t.Errorf("an update was cleaned up: %s", r.body)
-	}
-	checkAnswer(t, c.do("DELETE", path, ""), textDelete)
-	c.must(204, "DELETE", path+"?purge=true", "")
 }

@@ -3,7 +3,6 @@ package cfsim
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -12,42 +11,30 @@ import (
 
 const onCreate = `"method":"POST","route":"/v3/service_instances"`
 
+// TestFaultLosesCalls drops and replaces answers, before the call takes effect and after it.
 func TestFaultLosesCalls(t *testing.T) {
 	t.Parallel()
-	for when, rows := range map[string]int{"before": 0, "after": 1} {
-		t.Run("a dropped call has an effect only "+when, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			body := c.instanceBody("it", "postgres/small", "")
-			c.fault(`{` + onCreate + `,"times":1,"when":"` + when + `","action":"drop"}`)
-			if r, err := c.try(c.request("POST", "/v3/service_instances", body)); err == nil {
-				t.Errorf("got an answer: %d %s", r.status, r.body)
-			}
-			if n := len(c.state().Instances); n != rows {
-				t.Errorf("%d rows, want %d", n, rows)
-			}
-			if n := c.state().Requests["POST /v3/service_instances"]; n != 1 {
-				t.Errorf("counted %d times, want once", n)
-			}
-		})
-		t.Run("an answer is replaced "+when, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			body := c.instanceBody("it", "postgres/small", "")
-			c.fault(`{` + onCreate + `,"times":1,"when":"` + when + `","action":"respond","status":502,"headers":{"X-Cf-Routererror":"endpoint_failure"},"body":"<html>"}`)
-			r := c.do("POST", "/v3/service_instances", body)
-			if r.status != 502 || string(r.body) != "<html>" || r.header.Get("X-Cf-Routererror") != "endpoint_failure" || r.header.Get("Location") != "" {
-				t.Errorf("got %d %v %s", r.status, r.header, r.body)
-			}
-			if n := len(c.state().Instances); n != rows {
-				t.Errorf("%d rows, want %d", n, rows)
-			}
-		})
-	}
+	each(t, quick(), map[string]string{"before": "", "after": "it"}, func(c *cloud, when, rows string) {
+		body := c.instanceBody("it", "postgres/small", "")
+		c.fault(`{` + onCreate + `,"times":1,"when":"` + when + `","action":"drop"}`)
+		if r, err := c.try(c.request("POST", instances, body)); err == nil {
+			c.t.Errorf("got an answer: %d %s", r.status, r.body)
+		}
+		c.lists(instances, rows)
+		c.reads("/__sim/state", "requests.POST /v3/service_instances=1")
+	})
+	each(t, quick(), map[string]string{"before": "", "after": "it"}, func(c *cloud, when, rows string) {
+		body := c.instanceBody("it", "postgres/small", "")
+		c.fault(`{` + onCreate + `,"times":1,"when":"` + when + `","action":"respond","status":502,"headers":{"X-Cf-Routererror":"endpoint_failure"},"body":"<html>"}`)
+		r := c.must(502, "POST", instances, body)
+		if string(r.body) != "<html>" || r.header.Get("X-Cf-Routererror") != "endpoint_failure" || r.header.Get("Location") != "" {
+			c.t.Errorf("got %v %s", r.header, r.body)
+		}
+		c.lists(instances, rows)
+	})
 }
 
-// TestFaultDelaysEffect gives up on a call that is held up; it takes effect
-// all the same.
+// TestFaultDelaysEffect gives up on a call that is held up; it takes effect all the same.
 func TestFaultDelaysEffect(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
@@ -87,10 +74,11 @@ func TestFaultDelaysAnswer(t *testing.T) {
 
 func TestFaultMatches(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
+	type matching struct {
 		fault string
 		hit   bool
-	}{
+	}
+	each(t, quick(), map[string]matching{
 		"any method and route":          {`{"method":"*","route":"*","action":"respond","status":599}`, true},
 		"route with a GUID":             {`{"route":"/v3/service_instances/:guid","action":"respond","status":599}`, true},
 		"route as it is in the request": {`{"route":"/v3/service_instances/abc","action":"respond","status":599}`, true},
@@ -99,22 +87,12 @@ func TestFaultMatches(t *testing.T) {
 		"part of the body":              {`{"match":"needle","action":"respond","status":599}`, true},
 		"part of the URL":               {`{"match":"fields[space]=gu","action":"respond","status":599}`, true},
 		"neither":                       {`{"match":"elsewhere","action":"respond","status":599}`, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.fault(test.fault)
-			r := c.do("PATCH", "/v3/service_instances/abc?fields%5Bspace%5D=guid", `{"name":"needle"}`)
-			if hit := r.status == 599; hit != test.hit {
-				t.Errorf("hit %v, want %v", hit, test.hit)
-			}
-			c.must(200, "DELETE", "/__sim/faults", "")
-			if r := c.do("PATCH", "/v3/service_instances/abc", `{}`); r.status != 404 {
-				t.Errorf("a cleared fault still strikes: %d", r.status)
-			}
-		})
-	}
+	}, func(c *cloud, _ string, test matching) {
+		c.fault(test.fault)
+		c.must(map[bool]int{true: 599, false: 404}[test.hit], "PATCH", "/v3/service_instances/abc?fields%5Bspace%5D=guid", `{"name":"needle"}`)
+		c.must(200, "DELETE", "/__sim/faults", "")
+		c.must(404, "PATCH", "/v3/service_instances/abc", `{}`)
+	})
 }
 
 func TestFaultIsUsedUp(t *testing.T) {
@@ -124,32 +102,20 @@ func TestFaultIsUsedUp(t *testing.T) {
 	c.fault(`{"method":"GET","route":"/v3/info","times":0,"action":"respond","status":429}`)
 	c.must(503, "GET", "/v3/spaces", "")
 	c.must(429, "GET", "/v3/info", "")
-	list := c.must(200, "GET", "/__sim/faults", "")
-	if list.at(0, "hits") == nil || list.str(0, "route") != "/v3/spaces" || list.at(1) == nil || list.at(2) != nil {
-		t.Errorf("faults: %s", list.body)
-	}
+	c.reads("/__sim/faults", "#=2", "0.route=/v3/spaces", "0.hits=1")
 	c.must(503, "GET", "/v3/spaces", "")
 	c.must(200, "GET", "/v3/spaces", "")
-	if list := c.must(200, "GET", "/__sim/faults", ""); list.str(0, "route") != "/v3/info" || list.at(1) != nil {
-		t.Errorf("faults: %s", list.body)
-	}
+	c.reads("/__sim/faults", "#=1", "0.route=/v3/info")
 }
 
 func TestFaultOnTokens(t *testing.T) {
 	t.Parallel()
+	c := start(t, quick())
 	for _, name := range []string{"/uaa/oauth/token", "/oauth/token"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.fault(`{"method":"POST","route":"` + name + `","times":1,"action":"respond","status":503}`)
-			form := url.Values{"grant_type": {"client_credentials"}}
-			if r := c.login(form, "ferry", "ferry"); r.status != 503 {
-				t.Errorf("got %d, want 503", r.status)
-			}
-			if r := c.login(form, "ferry", "ferry"); r.status != http.StatusOK {
-				t.Errorf("got %d, want 200", r.status)
-			}
-		})
+		c.fault(`{"method":"POST","route":"` + name + `","times":1,"action":"respond","status":503}`)
+		for _, want := range []string{"503", "200"} {
+			checkAnswer(t, c.login(url.Values{"grant_type": {"client_credentials"}}, "ferry", "ferry"), want)
+		}
 	}
 }
 
@@ -171,8 +137,8 @@ func TestCloseEndsDelays(t *testing.T) {
 	}
 }
 
-// TestPages strikes with every page, and compares those whose text the
-// contract quotes with the text.
+// TestPages strikes with every page, compares those whose text docs/cf-contract.md quotes with the text, and looks at
+// the headers that clients look at.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	quoted := map[string]string{
@@ -199,10 +165,23 @@ func TestPages(t *testing.T) {
 		"broker-bad-response": cfBody(10001, "CF-ServiceBrokerBadResponse", badResponse),
 		"broker-timeout":      cfBody(10001, "CF-HttpClientTimeout", "The request to the service broker timed out"),
 	}
+	headers := map[string][2]string{
+		"gorouter-404":              {"X-Cf-RouterError", "unknown_route"},
+		"gorouter-503-no-endpoints": {"X-Cf-RouterError", "no_endpoints"},
+		"gorouter-502":              {"X-Cf-RouterError", "endpoint_failure (EOF)"},
+		"nginx-413":                 {"Content-Type", "text/html"},
+		"nginx-429":                 {"Retry-After", ""},
+		"cc-10013":                  {"Content-Type", "text/plain; charset=utf-8"},
+		"cc-10016-broker":           {"Retry-After", "30"},
+		"cc-20008":                  {"Retry-After", "5"},
+		"cc-20004":                  {"Content-Type", ": application/json; charset=utf-8"},
+		"cc-20004-controller":       {"Content-Type", "application/json; charset=utf-8"},
+		"cc-10016-unique":           {"Retry-After", ""},
+	}
 	c := start(t, quick())
 	host := strings.TrimPrefix(c.url, "http://")
 	for name, p := range pages() {
-		c.must(200, "POST", "/__sim/faults", `{"route":"/v3/spaces","times":1,"page":"`+name+`"}`)
+		c.fault(`{"route":"/v3/spaces","times":1,"page":"` + name + `"}`)
 		r := c.do("GET", "/v3/spaces", "")
 		if r.status != p.status {
 			t.Errorf("%s: status %d, want %d", name, r.status, p.status)
@@ -210,71 +189,31 @@ func TestPages(t *testing.T) {
 		if want, there := quoted[name]; there && string(r.body) != strings.ReplaceAll(want, "HOST", host) {
 			t.Errorf("%s: %q, want %q", name, r.body, want)
 		}
-	}
-	for name := range quoted {
-		if _, known := pageNamed(name); !known {
-			t.Errorf("there is no page %s", name)
+		if want, there := headers[name]; there && r.header.Get(want[0]) != want[1] {
+			t.Errorf("%s: %s %q, want %q", name, want[0], r.header.Get(want[0]), want[1])
 		}
+		delete(quoted, name)
+		delete(headers, name)
 	}
+	if len(quoted)+len(headers) > 0 {
+		t.Errorf("there are no pages for %v and %v", quoted, headers)
+	}
+	c.reads("/__sim/pages", "maintenance-503.body=API down for maintenance", "cc-10013.status=429", "cc-20004-controller.status=503", "cc-10016-unique.status=422")
 }
 
 func cfBody(code int, title, detail string) string {
 	return fmt.Sprintf(`{"errors":[{"code":%d,"title":"%s","detail":"%s"}]}`, code, title, detail)
 }
 
-// TestHeadersOfPages has what clients look at beside status and body.
-func TestHeadersOfPages(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct{ status, header, value string }{
-		"gorouter-404":              {"404", "X-Cf-RouterError", "unknown_route"},
-		"gorouter-503-no-endpoints": {"503", "X-Cf-RouterError", "no_endpoints"},
-		"gorouter-502":              {"502", "X-Cf-RouterError", "endpoint_failure (EOF)"},
-		"nginx-413":                 {"413", "Content-Type", "text/html"},
-		"nginx-429":                 {"429", "Retry-After", ""},
-		"cc-10013":                  {"429", "Content-Type", "text/plain; charset=utf-8"},
-		"cc-10016-broker":           {"429", "Retry-After", "30"},
-		"cc-20008":                  {"429", "Retry-After", "5"},
-		"cc-20004":                  {"502", "Content-Type", ": application/json; charset=utf-8"},
-		"cc-20004-controller":       {"503", "Content-Type", "application/json; charset=utf-8"},
-		"cc-10016-unique":           {"422", "Retry-After", ""},
-	}
-	c := start(t, quick())
-	for name, test := range tests {
-		c.must(200, "POST", "/__sim/faults", `{"route":"/v3/spaces","times":1,"page":"`+name+`"}`)
-		r := c.do("GET", "/v3/spaces", "")
-		if got := r.header.Get(test.header); got != test.value || fmt.Sprint(r.status) != test.status {
-			t.Errorf("%s: %d with %s %q, want %s with %q", name, r.status, test.header, got, test.status, test.value)
-		}
-	}
-}
-
-// TestPageAfterTheFact loses the answer of a create that took effect, behind a
-// page with a header of the test's own.
+// TestPageAfterTheFact loses the answer of a create that took effect, behind a page with a header of the test's own.
 func TestPageAfterTheFact(t *testing.T) {
 	t.Parallel()
 	c := start(t, idle())
 	body := c.instanceBody("it", "postgres/small", "")
-	c.must(200, "POST", "/__sim/faults", `{"method":"POST","route":"/v3/service_instances","times":1,"when":"after","page":"lb-504","headers":{"Retry-After":"7"}}`)
-	r := c.do("POST", "/v3/service_instances", body)
-	if r.status != 504 || r.header.Get("Retry-After") != "7" || !strings.Contains(string(r.body), "504 Gateway Time-out") {
-		t.Errorf("got %d %v %s", r.status, r.header, r.body)
+	c.fault(`{` + onCreate + `,"times":1,"when":"after","page":"lb-504","headers":{"Retry-After":"7"}}`)
+	r := c.must(504, "POST", instances, body)
+	if r.header.Get("Retry-After") != "7" || !strings.Contains(string(r.body), "504 Gateway Time-out") {
+		t.Errorf("got %v %s", r.header, r.body)
 	}
-	checkAnswer(t, c.do("POST", "/v3/service_instances", body), textTaken)
-}
-
-func TestPagesAreListedAndChecked(t *testing.T) {
-	t.Parallel()
-	c := start(t, quick())
-	if r := c.must(200, "GET", "/__sim/pages", ""); r.str("maintenance-503", "body") != "API down for maintenance" {
-		t.Errorf("pages %s", r.body)
-	}
-	for body, part := range map[string]string{
-		`{"page":"gorouter-418"}`:                   "gorouter-418",
-		`{"page":"gorouter-404","action":"drop"}`:   "all that a fault responds with",
-		`{"page":"gorouter-404","body":"and more"}`: "all that a fault responds with",
-	} {
-		if r := c.must(400, "POST", "/__sim/faults", body); !strings.Contains(r.str("error"), part) {
-			t.Errorf("%s: %s", body, r.body)
-		}
-	}
+	c.answers("POST", instances, body, textTaken)
 }

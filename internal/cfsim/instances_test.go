@@ -5,54 +5,42 @@ import (
 	"testing"
 )
 
-// instanceStates brings an instance "it" into each state of table 3.1 of the
-// contract, by what really leads there.
-func instanceStates() map[string]struct {
-	options Options
-	plan    string
-	after   func(c *cloud, guid string)
-} {
-	patch := func(c *cloud, guid string) {
-		c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"parameters":{"a":1}}`)
-	}
-	remove := func(c *cloud, guid string) { c.must(202, "DELETE", "/v3/service_instances/"+guid, "") }
-	nothing := func(*cloud, string) {}
-	type setup = struct {
-		options Options
-		plan    string
-		after   func(c *cloud, guid string)
-	}
-	return map[string]setup{
-		"create initial":     {idle(), "postgres/small", nothing},
-		"create in progress": {quick(), "faults/create-stalls", nothing},
-		"create succeeded":   {quick(), "postgres/small", nothing},
-		"create failed":      {quick(), "faults/create-rejected", nothing},
-		"update in progress": {quick(), "faults/update-stalls", patch},
-		"update succeeded":   {quick(), "postgres/small", patch},
-		"update failed":      {quick(), "faults/update-rejected", patch},
-		"delete in progress": {quick(), "faults/delete-stalls", remove},
-		"delete failed":      {quick(), "faults/delete-rejected", remove},
-	}
+// instanceStates bring an instance "it" into each state of the table in docs/cf-contract.md 3.1, by what really leads
+// there: a plan, and an operation after the create.
+var instanceStates = map[string]struct {
+	options   Options
+	plan      string
+	operation string
+}{
+	"create initial":     {idle(), "postgres/small", ""},
+	"create in progress": {quick(), "faults/create-stalls", ""},
+	"create succeeded":   {quick(), "postgres/small", ""},
+	"create failed":      {quick(), "faults/create-rejected", ""},
+	"update in progress": {quick(), "faults/update-stalls", "PATCH"},
+	"update succeeded":   {quick(), "postgres/small", "PATCH"},
+	"update failed":      {quick(), "faults/update-rejected", "PATCH"},
+	"delete in progress": {quick(), "faults/delete-stalls", "DELETE"},
+	"delete failed":      {quick(), "faults/delete-rejected", "DELETE"},
 }
 
-func startInState(t *testing.T, state string) (guid string, started *cloud) {
+func startInState(t *testing.T, state string) (guid string, c *cloud) {
 	t.Helper()
-	setup := instanceStates()[state]
-	started = start(t, setup.options)
-	guid, _ = started.create("it", setup.plan)
-	if !strings.HasPrefix(state, "create") {
-		started.lastOperation("/v3/service_instances/"+guid, "create succeeded")
+	setup := instanceStates[state]
+	c = start(t, setup.options)
+	guid, _ = c.create("it", setup.plan)
+	if setup.operation != "" {
+		c.lastOperation(instances+guid, "create succeeded")
+		c.accepted(setup.operation, instances+guid, `{"parameters":{"a":1}}`)
 	}
-	setup.after(started, guid)
-	started.lastOperation("/v3/service_instances/"+guid, state)
-	return guid, started
+	c.lastOperation(instances+guid, state)
+	return guid, c
 }
 
-// TestInstanceStateTable walks table 3.1 cell by cell: the wanted answers are
-// in the order post, patch, patch of metadata, delete, post key, parameters.
+// TestInstanceStateTable walks the table cell by cell.
 func TestInstanceStateTable(t *testing.T) {
 	t.Parallel()
-	table := map[string][6]string{
+	requests := []string{"POST same name", "PATCH", "PATCH metadata", "DELETE", "POST key", "GET parameters"}
+	for state, wants := range map[string][6]string{
 		"create initial":     {textTaken, textBusy, "200", textDelete, textKey, textBusy},
 		"create in progress": {textTaken, textBusy, "200", "202", textKey, textBusy},
 		"create succeeded":   {textTaken, "202", "200", "202", "202", "200"},
@@ -62,84 +50,90 @@ func TestInstanceStateTable(t *testing.T) {
 		"update failed":      {textTaken, "202", "200", "202", "202", "200"},
 		"delete in progress": {textTaken, textBusy, textBusy, textDelete, textKey, textBusy},
 		"delete failed":      {textTaken, "202", "200", "202", "202", "200"},
-	}
-	columns := []struct {
-		name string
-		send func(c *cloud, guid string) result
-	}{
-		{"POST same name", func(c *cloud, _ string) result {
-			return c.do("POST", "/v3/service_instances", c.instanceBody("it", "postgres/small", ""))
-		}},
-		{"PATCH", func(c *cloud, guid string) result {
-			return c.do("PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`)
-		}},
-		{"PATCH metadata only", func(c *cloud, guid string) result {
-			return c.do("PATCH", "/v3/service_instances/"+guid, `{"metadata":{"labels":{"a":"b"}}}`)
-		}},
-		{"DELETE", func(c *cloud, guid string) result { return c.do("DELETE", "/v3/service_instances/"+guid, "") }},
-		{"POST key", func(c *cloud, guid string) result {
-			return c.do("POST", "/v3/service_credential_bindings", keyBody("key", guid, ""))
-		}},
-		{"parameters", func(c *cloud, guid string) result {
-			return c.do("GET", "/v3/service_instances/"+guid+"/parameters", "")
-		}},
-	}
-	for state, wants := range table {
-		for i, column := range columns {
-			t.Run(state+"/"+column.name, func(t *testing.T) {
+	} {
+		for i, request := range requests {
+			t.Run(state+"/"+request, func(t *testing.T) {
 				t.Parallel()
 				guid, c := startInState(t, state)
-				checkAnswer(t, column.send(c, guid), wants[i])
+				switch request {
+				case "POST same name":
+					c.answers("POST", instances, c.instanceBody("it", "postgres/small", ""), wants[i])
+				case "PATCH":
+					c.answers("PATCH", instances+guid, `{"parameters":{}}`, wants[i])
+				case "PATCH metadata":
+					c.answers("PATCH", instances+guid, `{"metadata":{"labels":{"a":"b"}}}`, wants[i])
+				case "DELETE":
+					c.answers("DELETE", instances+guid, "", wants[i])
+				case "POST key":
+					c.answers("POST", keys, keyBody("key", guid, ""), wants[i])
+				case "GET parameters":
+					c.answers("GET", instances+guid+"/parameters", "", wants[i])
+				}
 			})
 		}
 	}
 }
 
-// TestKeyDeleteByInstanceState is the column "DELETE key" of table 3.1.
+// TestKeyDeleteByInstanceState is the column "DELETE key" of the table.
 func TestKeyDeleteByInstanceState(t *testing.T) {
 	t.Parallel()
-	table := map[string]string{
+	each(t, idle(), map[string]string{
 		"create initial": textDelete, "create in progress": textDelete, "create succeeded": "202", "create failed": "202",
 		"update in progress": textDelete, "update succeeded": "202", "update failed": "202",
 		"delete in progress": textDelete, "delete failed": "202",
-	}
-	for state, want := range table {
-		t.Run(state, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, idle())
-			kind, phase, _ := strings.Cut(state, " ")
-			guid := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small",
-				"last_operation":{"type":"`+kind+`","state":"`+phase+`"},"keys":[{"name":"key"}]}`).str("guid")
-			key := c.do("GET", "/v3/service_credential_bindings?service_instance_guids="+guid, "").str("resources", 0, "guid")
-			checkAnswer(t, c.do("DELETE", "/v3/service_credential_bindings/"+key, ""), want)
-		})
-	}
+	}, func(c *cloud, last, want string) {
+		kind, state, _ := strings.Cut(last, " ")
+		c.plant(`,"last_operation":{"type":"` + kind + `","state":"` + state + `"},"keys":[{"name":"key"}]`)
+		c.answers("DELETE", keys+c.do("GET", keys, "").str("resources", 0, "guid"), "", want)
+	})
 }
 
 func TestPostOverFailedCreate(t *testing.T) {
 	t.Parallel()
 	old, c := startInState(t, "create failed")
-	guid, job := c.create("it", "postgres/small")
-	c.job(job, jobComplete)
-	if guid == old {
+	if guid := c.ready("it", "postgres/small"); guid == old {
 		t.Errorf("the new row has the old GUID")
 	}
-	if got := c.do("GET", "/v3/service_instances/"+old, "").status; got != 404 {
-		t.Errorf("old row: %d, want 404", got)
-	}
-	eventually(t, "orphan deprovision", func() bool { return c.calls("it", deprovision) == 1 })
-	if n := len(c.state().Instances); n != 1 {
-		t.Errorf("%d rows of one name, want 1", n)
-	}
+	c.answers("GET", instances+old, "", textNotFound)
+	c.asked("it", deprovision, 1)
+	c.lists(instances, "it")
 }
 
-// TestUpdateIsSynchronousOrNot is section 1.10: what needs the backing broker,
-// and what becomes of the last operation.
+// TestCreateInstanceTexts has the quoted texts of docs/cf-contract.md 2.3 for POST.
+func TestCreateInstanceTexts(t *testing.T) {
+	t.Parallel()
+	c := start(t, idle())
+	good := c.instanceBody("it", "postgres/small", "")
+	sp, small := c.space("work"), c.planGUID("postgres/small")
+	with := func(more string) string { return c.instanceBody("it", "postgres/small", ","+more) }
+	const unparsed = "400 1001 CF-MessageParseError: Request invalid due to parse error: invalid request body"
+	for _, test := range []struct{ body, want string }{
+		{`{"name"`, unparsed},
+		{`[]`, unparsed},
+		{with(`"colour":1`), unprocessableText + "Unknown field(s): 'colour'"},
+		{strings.Replace(good, sp, "nowhere", 1), unprocessableText + "Invalid space. Ensure that the space exists and you have access to it."},
+		{strings.Replace(good, small, "none", 1), unprocessableText + "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."},
+		{with(`"parameters":[]`), unprocessableText + "Parameters must be an object"},
+		{strings.Replace(good, `"it"`, `" "`, 1), unprocessableText + "Name can't be blank"},
+		{strings.Replace(good, `"it"`, `"`+strings.Repeat("x", 256)+`"`, 1), unprocessableText + "name max_length"},
+		{with(`"tags":"a"`), unprocessableText + "Tags must be a list of strings"},
+		{with(`"tags":["` + strings.Repeat("x", 2049) + `"]`), unprocessableText + "tags too_long"},
+		{`{"type":"managed","name":"it"}`, unprocessableText + "Relationships Space can't be blank, Relationships Service plan can't be blank"},
+		{strings.Replace(good, "managed", "x", 1), unprocessableText + "Type must be one of 'managed', 'user-provided'"},
+		{with(`"metadata":{"x":{}}`), unprocessableText + "Metadata has unexpected field(s): 'x'"},
+	} {
+		c.answers("POST", instances, test.body, test.want)
+	}
+	c.lists(instances, "") // what is refused leaves no row
+	c.answers("POST", instances, with(`"parameters":null,"tags":["a"]`), "202")
+	c.answers("POST", instances, strings.Replace(good, `"it"`, `"  it "`, 1), textTaken)
+}
+
+// TestUpdateIsSynchronousOrNot is docs/cf-contract.md 1.10: what needs the backing broker, and what becomes of the last
+// operation.
 func TestUpdateIsSynchronousOrNot(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		plan, body, want, last string
-	}{
+	each(t, quick(), map[string]struct{ plan, body, want, last string }{
 		"metadata alone":            {"postgres/small", `{"metadata":{"labels":{"a":"b"}}}`, "200", "create succeeded"},
 		"tags":                      {"postgres/small", `{"tags":["a"]}`, "200", "update succeeded"},
 		"tags and metadata":         {"postgres/small", `{"tags":null,"metadata":{}}`, "200", "update succeeded"},
@@ -160,186 +154,110 @@ func TestUpdateIsSynchronousOrNot(t *testing.T) {
 		"a name that is taken":      {"postgres/small", `{"name":"other"}`, unprocessableText + "The service instance name is taken: other", "create succeeded"},
 		"its own name":              {"postgres/small", `{"name":"it"}`, "202", "update succeeded"},
 		"parameters that are wrong": {"postgres/small", `{"parameters":1}`, unprocessableText + "Parameters must be an object", "create succeeded"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.ready("other", "postgres/small")
-			guid := c.ready("it", test.plan)
-			checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, c.planPatch(test.body)), test.want)
-			c.lastOperation("/v3/service_instances/"+guid, test.last)
-		})
-	}
+	}, func(c *cloud, _ string, test struct{ plan, body, want, last string }) {
+		c.plantAt("ferry/work", "other", "postgres/small", "")
+		guid := c.ready("it", test.plan)
+		c.answers("PATCH", instances+guid, c.planPatch(test.body), test.want)
+		c.lastOperation(instances+guid, test.last)
+	})
 }
 
-// TestUpdateIsWrittenOnSuccessOnly holds for the plan, the name and the marks.
+// TestUpdateIsWrittenOnSuccessOnly holds for the plan, the name and the marks; the backing broker gets the parameters
+// all the same.
 func TestUpdateIsWrittenOnSuccessOnly(t *testing.T) {
 	t.Parallel()
-	for plan, written := range map[string]bool{"postgres/large": true, "faults/update-fails": false, "faults/update-rejected": false} {
-		t.Run(plan, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			first := "postgres/small"
-			if !written {
-				first = "faults/create-fails"
-			}
-			offeringName, planName, _ := strings.Cut(first, "/")
-			guid := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"`+offeringName+`","plan":"`+planName+`","annotations":{"old":"1"}}`).str("guid")
-			body := strings.TrimSuffix(c.planPatch("PLAN("+plan+")"), "}") + `,"name":"new","parameters":{"a":1},"tags":["t"],"metadata":{"annotations":{"mark":"x","old":null}}}`
-			job := c.must(202, "PATCH", "/v3/service_instances/"+guid, body).header.Get("Location")
-			end := map[bool]string{true: jobComplete, false: jobFailed}[written]
-			c.job(job, end)
-			row := c.must(200, "GET", "/v3/service_instances/"+guid, "")
-			if got := row.str("name") == "new"; got != written {
-				t.Errorf("name %q", row.str("name"))
-			}
-			if got := row.str("metadata", "annotations", "mark") == "x" && row.at("metadata", "annotations", "old") == nil && row.str("tags", 0) == "t"; got != written {
-				t.Errorf("row %s", row.body)
-			}
-			if got := row.str("relationships", "service_plan", "data", "guid") == c.planGUID(plan); got != written {
-				t.Errorf("plan written: %v", got)
-			}
-			if got := string(c.state().Instances[0].Parameters); got != `{"a":1}` {
-				t.Errorf("received parameters %s", got)
-			}
-			if got := string(c.must(200, "GET", "/v3/service_instances/"+guid+"/parameters", "").body) == `{"a":1}`; got != written {
-				t.Errorf("parameters in force: %v", got)
-			}
-		})
-	}
+	each(t, quick(), map[string]bool{"postgres/large": true, "faults/update-fails": false, "faults/update-rejected": false}, func(c *cloud, plan string, written bool) {
+		first := map[bool]string{true: "postgres/small", false: "faults/create-fails"}[written]
+		path := instances + c.plantAt("ferry/work", "it", first, `,"annotations":{"old":"1"}`)
+		body := strings.TrimSuffix(c.planPatch("PLAN("+plan+")"), "}") + `,"name":"new","parameters":{"a":1},"tags":["t"],"metadata":{"annotations":{"mark":"x","old":null}}}`
+		job := c.accepted("PATCH", path, body)
+		if written {
+			c.job(job, jobComplete)
+			c.reads(path, "name=new", "metadata.annotations=map[mark:x]", "tags.0=t", "relationships.service_plan.data.guid="+c.planGUID(plan))
+			c.reads(path+"/parameters", "a=1")
+		} else {
+			c.job(job, jobFailed)
+			c.reads(path, "name=it", "metadata.annotations=map[old:1]", "tags.#=0", "relationships.service_plan.data.guid="+c.planGUID(first))
+			c.reads(path+"/parameters", "a=")
+		}
+		c.reads("/__sim/state", "instances.0.parameters.a=1")
+	})
 }
 
 func TestUpdateToNonBindablePlan(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	guid := c.ready("it", "postgres/small")
-	c.readyKey("k", guid)
-	want := unprocessableText + "The service plan is invalid: cannot switch to non-bindable plan when service bindings exist"
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, c.planPatch("PLAN(postgres/no-bindings)")), want)
+	guid := c.plant(`,"keys":[{"name":"k"}]`)
+	c.answers("PATCH", instances+guid, c.planPatch("PLAN(postgres/no-bindings)"),
+		unprocessableText+"The service plan is invalid: cannot switch to non-bindable plan when service bindings exist")
 }
 
 // TestUpgrade raises the version of a plan and then that of an instance.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	guid := c.ready("it", "postgres/maintained")
-	c.must(200, "POST", "/__sim/marketplace", `{"maintenance":{"postgres/maintained":"2.2.0"}}`)
-	if r := c.must(200, "GET", "/v3/service_instances/"+guid, ""); r.at("upgrade_available") != true || r.str("maintenance_info", "version") != "2.1.0" {
-		t.Errorf("before: %s", r.body)
-	}
-	c.job(c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"maintenance_info":{"version":"2.2.0"}}`).header.Get("Location"), jobComplete)
-	if r := c.must(200, "GET", "/v3/service_instances/"+guid, ""); r.at("upgrade_available") != false || r.str("maintenance_info", "version") != "2.2.0" {
-		t.Errorf("after: %s", r.body)
-	}
+	path := instances + c.ready("it", "postgres/maintained")
+	c.market(`{"maintenance":{"postgres/maintained":"2.2.0"}}`)
+	c.reads(path, "upgrade_available=true", "maintenance_info.version=2.1.0")
+	c.job(c.accepted("PATCH", path, `{"maintenance_info":{"version":"2.2.0"}}`), jobComplete)
+	c.reads(path, "upgrade_available=false", "maintenance_info.version=2.2.0")
 	moved := strings.TrimSuffix(c.planPatch("PLAN(postgres/small)"), "}") + `,"maintenance_info":{"version":"2.2.0"}}`
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, moved), unprocessableText+"maintenance_info should not be changed when switching to different plan.")
+	c.answers("PATCH", path, moved, unprocessableText+"maintenance_info should not be changed when switching to different plan.")
 }
 
 func TestUpdateOfAnInaccessiblePlan(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	guid := c.ready("it", "postgres/small")
-	large := c.planPatch("PLAN(postgres/large)")
-	c.must(200, "POST", "/__sim/marketplace", `{"hide":["postgres/small"]}`)
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, `{"parameters":{}}`), unprocessableText+"Cannot update parameters of a service instance that belongs to inaccessible plan")
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, `{"name":"x"}`), unprocessableText+"Cannot update name of a service instance that belongs to inaccessible plan")
-	checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, large), "202")
+	c := start(t, idle())
+	path, small := instances+c.plantAt("ferry/work", "it", "postgres/maintained", `,"maintenance_version":"2.0.0"`), c.planPatch("PLAN(postgres/small)")
+	c.market(`{"hide":["postgres/maintained"]}`)
+	for field, body := range map[string]string{"parameters": `{"parameters":{}}`, "name": `{"name":"x"}`, "maintenance_info": `{"maintenance_info":{"version":"2.1.0"}}`} {
+		c.answers("PATCH", path, body, unprocessableText+"Cannot update "+field+" of a service instance that belongs to inaccessible plan")
+	}
+	c.answers("PATCH", path, small, "202")
 }
 
 func TestPurge(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	guid, _ := c.create("it", "faults/create-stalls")
-	c.lastOperation("/v3/service_instances/"+guid, "create in progress")
-	c.must(204, "DELETE", "/v3/service_instances/"+guid+"?purge=true", "")
-	c.must(404, "GET", "/v3/service_instances/"+guid, "")
-	if n := c.calls("it", deprovision); n != 0 {
-		t.Errorf("purge asked the backing broker %d times", n)
-	}
+	path, _ := c.operate(provision, "faults/create-stalls")
+	c.lastOperation(path, "create in progress")
+	c.must(204, "DELETE", path+"?purge=true", "")
+	c.must(404, "GET", path, "")
+	c.asked("it", deprovision, 0)
 }
 
-// TestCreateInstanceTexts has the quoted texts of section 2.3 for POST.
-func TestCreateInstanceTexts(t *testing.T) {
-	t.Parallel()
-	c := start(t, idle())
-	good := c.instanceBody("it", "postgres/small", "")
-	sp, small := c.space("work"), c.planGUID("postgres/small")
-	with := func(more string) string { return c.instanceBody("it", "postgres/small", ","+more) }
-	tests := map[string]struct{ body, want string }{
-		"no JSON":            {`{"name"`, "400 1001 CF-MessageParseError: Request invalid due to parse error: invalid request body"},
-		"no object":          {`[]`, "400 1001 CF-MessageParseError: Request invalid due to parse error: invalid request body"},
-		"an unknown field":   {with(`"colour":1`), unprocessableText + "Unknown field(s): 'colour'"},
-		"no such space":      {strings.Replace(good, sp, "nowhere", 1), unprocessableText + "Invalid space. Ensure that the space exists and you have access to it."},
-		"no such plan":       {strings.Replace(good, small, "none", 1), unprocessableText + "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it."},
-		"parameters a list":  {with(`"parameters":[]`), unprocessableText + "Parameters must be an object"},
-		"a blank name":       {strings.Replace(good, `"it"`, `" "`, 1), unprocessableText + "Name can't be blank"},
-		"a long name":        {strings.Replace(good, `"it"`, `"`+strings.Repeat("x", 256)+`"`, 1), unprocessableText + "name max_length"},
-		"tags no list":       {with(`"tags":"a"`), unprocessableText + "Tags must be a list of strings"},
-		"too many tags":      {with(`"tags":["` + strings.Repeat("x", 2049) + `"]`), unprocessableText + "tags too_long"},
-		"no relationships":   {`{"type":"managed","name":"it"}`, unprocessableText + "Relationships Space can't be blank, Relationships Service plan can't be blank"},
-		"another type":       {strings.Replace(good, "managed", "x", 1), unprocessableText + "Type must be one of 'managed', 'user-provided'"},
-		"metadata of a kind": {with(`"metadata":{"x":{}}`), unprocessableText + "Metadata has unexpected field(s): 'x'"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			checkAnswer(t, c.do("POST", "/v3/service_instances", test.body), test.want)
-		})
-	}
-	if n := len(c.state().Instances); n != 0 {
-		t.Errorf("refusals left %d rows", n)
-	}
-	checkAnswer(t, c.do("POST", "/v3/service_instances", with(`"parameters":null,"tags":["a"]`)), "202")
-	checkAnswer(t, c.do("POST", "/v3/service_instances", strings.Replace(good, `"it"`, `"  it "`, 1)), textTaken)
-}
-
-// TestRenamedByHand has somebody rename an instance and its key past the API:
-// GUIDs, space and marks stay, and the old names are free.
+// TestRenamedByHand has somebody rename an instance and its key past the API: GUIDs, space and marks stay, and the old
+// names are free.
 func TestRenamedByHand(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
 	guid := c.plant(`,"labels":{"a":"b"},"keys":[{"name":"k"}]`)
-	path, keys := "/v3/service_instances/"+guid, "/v3/service_credential_bindings?names="
-	key := c.do("GET", keys+"k", "").str("resources", 0, "guid")
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"name":"moved","dashboard_url":"https://d.example.org"}`)
-	c.must(200, "PATCH", "/__sim/keys/"+key, `{"name":"other"}`)
-	row := c.must(200, "GET", path, "")
-	if row.str("name") != "moved" || row.str("metadata", "labels", "a") != "b" || row.str("dashboard_url") != "https://d.example.org" ||
-		row.str("last_operation", "type") != "create" || row.str("relationships", "space", "data", "guid") != c.space("work") {
-		t.Errorf("row %s", row.body)
-	}
+	c.force("instances/"+guid, `{"name":"moved","dashboard_url":"https://d.example.org"}`)
+	c.force("keys/"+c.do("GET", keys+"?names=k", "").str("resources", 0, "guid"), `{"name":"other"}`)
+	c.reads(instances+guid, "name=moved", "metadata.labels.a=b", "dashboard_url=https://d.example.org", "last_operation.type=create",
+		"relationships.space.data.guid="+c.space("work"))
 	for query, want := range map[string]string{
-		"/v3/service_instances?names=it": "", "/v3/service_instances?names=moved": "moved", keys + "k": "", keys + "other": "other",
-		"/v3/service_credential_bindings?service_instance_names=moved": "other",
+		instances + "?names=it": "", instances + "?names=moved": "moved", keys + "?names=k": "", keys + "?names=other": "other", keys + "?service_instance_names=moved": "other",
 	} {
-		if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
-		}
+		c.lists(query, want)
 	}
-	c.must(200, "PATCH", "/__sim/instances/"+guid, `{"dashboard_url":""}`)
-	if got := c.do("GET", path, "").at("dashboard_url"); got != nil {
-		t.Errorf("dashboard %v", got)
-	}
+	c.force("instances/"+guid, `{"dashboard_url":""}`)
+	c.reads(instances+guid, "dashboard_url=")
 	c.plant("")
-	c.must(409, "PATCH", "/__sim/instances/"+guid, `{"name":"it"}`)
-	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"name":" "}`)
-	c.must(400, "PATCH", "/__sim/instances/"+guid, `{"details":{}}`)
-	c.must(400, "PATCH", "/__sim/keys/"+key, `{"dashboard_url":"x"}`)
-	c.must(400, "PATCH", "/__sim/keys/"+key, `{"name":""}`)
 }
 
-// TestNamesOfRows has a database that ignores case in names of instances and
-// keys, and one that does not.
+// TestNamesOfRows has a database that ignores case in names of instances and keys, and one that does not.
 func TestNamesOfRows(t *testing.T) {
 	t.Parallel()
 	ignoring := quick()
 	ignoring.NamesIgnoreCase = true
-	for name, test := range map[string]struct {
-		options     Options
-		taken, key  string
-		found, keys string
-		renamed     int
-	}{
+	type names struct {
+		options               Options
+		taken, key            string
+		instances, keysListed string
+		renamed               int
+	}
+	for name, test := range map[string]names{
 		"ignoring case": {ignoring, unprocessableText + "The service instance name is taken: IT.",
 			unprocessableText + "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name 'K'.", "it", "k", 409},
 		"telling case apart": {quick(), "202", "202", "", "", 200},
@@ -347,34 +265,21 @@ func TestNamesOfRows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := start(t, test.options)
-			guid := c.plant(`,"keys":[{"name":"k"}]`)
-			for query, want := range map[string]string{
-				"/v3/service_instances?names=IT": test.found, "/v3/service_credential_bindings?names=K": test.keys,
-				"/v3/service_credential_bindings?service_instance_names=IT": test.keys,
-			} {
-				if got := strings.Join(c.do("GET", query, "").names(), " "); got != want {
-					t.Errorf("%s: %q, want %q", query, got, want)
-				}
-			}
-			second := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"b","offering":"postgres","plan":"small"}`).str("guid")
+			guid, second := c.plant(`,"keys":[{"name":"k"}]`), c.plantAt("ferry/work", "b", "postgres/small", "")
+			c.lists(instances+"?names=IT", test.instances)
+			c.lists(keys+"?names=K", test.keysListed)
+			c.lists(keys+"?service_instance_names=IT", test.keysListed)
 			c.must(test.renamed, "PATCH", "/__sim/instances/"+second, `{"name":"It"}`)
-			c.must(200, "PATCH", "/__sim/instances/"+second, `{"name":"b"}`)
-			checkAnswer(t, c.do("POST", "/v3/service_instances", c.instanceBody("IT", "postgres/small", "")), test.taken)
-			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", keyBody("K", guid, "")), test.key)
+			c.force("instances/"+second, `{"name":"b"}`)
+			c.answers("POST", instances, c.instanceBody("IT", "postgres/small", ""), test.taken)
+			c.answers("POST", keys, keyBody("K", guid, ""), test.key)
 		})
 	}
-}
-
-// TestCaseOfANameChanges has an instance renamed to its own name in another
-// case, on a database where the two are one.
-func TestCaseOfANameChanges(t *testing.T) {
-	t.Parallel()
-	o := quick()
-	o.NamesIgnoreCase = true
-	c := start(t, o)
-	guid := c.plant("")
-	c.must(202, "PATCH", "/v3/service_instances/"+guid, `{"name":"IT"}`)
-	if got := c.lastOperation("/v3/service_instances/"+guid, "update succeeded").str("name"); got != "IT" {
-		t.Errorf("name %q", got)
-	}
+	t.Run("its own name in another case", func(t *testing.T) {
+		t.Parallel()
+		c := start(t, ignoring)
+		guid := c.plant("")
+		c.job(c.accepted("PATCH", instances+guid, `{"name":"IT"}`), jobComplete)
+		c.reads(instances+guid, "name=IT")
+	})
 }

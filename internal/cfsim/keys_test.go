@@ -5,106 +5,58 @@ import (
 	"testing"
 )
 
-// TestDetailsWithoutCredentials has the backing broker bring anything but an
-// object of credentials.
-func TestDetailsWithoutCredentials(t *testing.T) {
-	t.Parallel()
-	for _, details := range []string{`{}`, `{"credentials":null}`, `{"credentials":[1]}`, `{"credentials":"text"}`, `{"credentials":{},"syslog_drain_url":"syslog://x"}`} {
-		t.Run(details, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, quick())
-			c.must(200, "POST", "/__sim/broker", `{"operation":"bind","binding":"bare","answer":"accepted","details":`+details+`}`)
-			guid := c.ready("it", "postgres/small")
-			bare, usual := c.readyKey("bare", guid), c.readyKey("usual", guid)
-			path := "/v3/service_credential_bindings/" + bare + "/details"
-			if got := string(c.must(200, "GET", path, "").body); got != details {
-				t.Errorf("details %s", got)
-			}
-			full := string(c.must(200, "GET", "/v3/service_credential_bindings/"+usual+"/details", "").body)
-			c.must(200, "PATCH", "/__sim/keys/"+usual, `{"details":`+details+`}`)
-			if got := string(c.must(200, "GET", "/v3/service_credential_bindings/"+usual+"/details", "").body); got != details {
-				t.Errorf("details by the control %s", got)
-			}
-			c.must(200, "PATCH", "/__sim/keys/"+usual, `{"details":null,"name":"usual"}`)
-			if got := string(c.must(200, "GET", "/v3/service_credential_bindings/"+usual+"/details", "").body); got != full {
-				t.Errorf("details again %s, want %s", got, full)
-			}
-		})
-	}
-	c := start(t, quick())
-	c.must(400, "POST", "/__sim/broker", `{"operation":"bind","answer":"done","details":[]}`)
-	c.must(400, "POST", "/__sim/broker", `{"operation":"unbind","answer":"done","details":{}}`)
-}
-
 const (
-	textKeyTaken    = "422 10008 CF-UnprocessableEntity: The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name 'key'."
-	textKeyDeleting = "422 10008 CF-UnprocessableEntity: The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with the name 'key' that is getting deleted or its deletion failed."
-	textKeyBusy     = "422 10008 CF-UnprocessableEntity: There is an operation in progress for the service binding."
-	textKeyDeleted  = "422 10008 CF-UnprocessableEntity: The service binding is being deleted"
+	textKeyTaken    = unprocessableText + "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name 'key'."
+	textKeyDeleting = unprocessableText + "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with the name 'key' that is getting deleted or its deletion failed."
+	textKeyBusy     = unprocessableText + "There is an operation in progress for the service binding."
+	textNoDetails   = "404 10010 CF-ResourceNotFound: "
 )
 
-func textDetails(state string) string {
-	return "404 10010 CF-ResourceNotFound: " + state
-}
-
-// keyStates leads a key to each state of table 3.2: the plan, and whether it
-// is deleted. "create initial" needs workers that never come.
+// startKeyInState leads a key to a state of the table in docs/cf-contract.md 3.2: the plan, and whether it is deleted.
+// "create initial" needs workers that never come.
 func startKeyInState(t *testing.T, state string) (instance, guid string, c *cloud) {
 	t.Helper()
 	plans := map[string]string{
 		"create initial": "postgres/small", "create in progress": "faults/bind-stalls", "create succeeded": "postgres/small",
 		"create failed": "faults/bind-fails", "delete in progress": "faults/unbind-stalls", "delete failed": "faults/unbind-fails",
 	}
-	if state == "create initial" {
-		c = start(t, idle())
-		instance = c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"}`).str("guid")
-	} else {
-		c = start(t, quick())
-		instance = c.ready("it", plans[state])
-	}
+	c = start(t, map[bool]Options{true: idle(), false: quick()}[state == "create initial"])
+	instance = c.plantAt("ferry/work", "it", plans[state], "")
 	guid, job := c.createKey("key", instance)
 	if strings.HasPrefix(state, "delete") {
 		c.job(job, jobComplete)
-		c.must(202, "DELETE", "/v3/service_credential_bindings/"+guid, "")
+		c.accepted("DELETE", keys+guid, "")
 	}
-	c.lastOperation("/v3/service_credential_bindings/"+guid, state)
+	c.lastOperation(keys+guid, state)
 	return instance, guid, c
 }
 
-// TestKeyStateTable walks table 3.2 cell by cell: post, details, delete, patch.
+// TestKeyStateTable walks the table cell by cell.
 func TestKeyStateTable(t *testing.T) {
 	t.Parallel()
-	table := map[string][4]string{
-		"create initial":     {textKeyTaken, textDetails("Creation of service key initial"), textKeyBusy, "200"},
-		"create in progress": {textKeyTaken, textDetails("Creation of service key in progress"), "202", "200"},
+	requests := []string{"POST same name", "GET details", "DELETE", "PATCH metadata"}
+	for state, wants := range map[string][4]string{
+		"create initial":     {textKeyTaken, textNoDetails + "Creation of service key initial", textKeyBusy, "200"},
+		"create in progress": {textKeyTaken, textNoDetails + "Creation of service key in progress", "202", "200"},
 		"create succeeded":   {textKeyTaken, "200", "202", "200"},
-		"create failed":      {"202", textDetails("Creation of service key failed"), "202", "200"},
-		"delete in progress": {textKeyDeleting, textDetails("Deletion of service key in progress"), textKeyBusy, textKeyDeleted},
-		"delete failed":      {textKeyDeleting, textDetails("Deletion of service key failed"), "202", "200"},
-	}
-	columns := []struct {
-		name string
-		send func(c *cloud, instance, guid string) result
-	}{
-		{"POST same name", func(c *cloud, instance, _ string) result {
-			return c.do("POST", "/v3/service_credential_bindings", keyBody("key", instance, ""))
-		}},
-		{"details", func(c *cloud, _, guid string) result {
-			return c.do("GET", "/v3/service_credential_bindings/"+guid+"/details", "")
-		}},
-		{"DELETE", func(c *cloud, _, guid string) result {
-			return c.do("DELETE", "/v3/service_credential_bindings/"+guid, "")
-		}},
-		{"PATCH metadata", func(c *cloud, _, guid string) result {
-			return c.do("PATCH", "/v3/service_credential_bindings/"+guid, `{"metadata":{"annotations":{"a":"b"}}}`)
-		}},
-	}
-	for state, wants := range table {
-		for i, column := range columns {
-			t.Run(state+"/"+column.name, func(t *testing.T) {
+		"create failed":      {"202", textNoDetails + "Creation of service key failed", "202", "200"},
+		"delete in progress": {textKeyDeleting, textNoDetails + "Deletion of service key in progress", textKeyBusy, unprocessableText + "The service binding is being deleted"},
+		"delete failed":      {textKeyDeleting, textNoDetails + "Deletion of service key failed", "202", "200"},
+	} {
+		for i, request := range requests {
+			t.Run(state+"/"+request, func(t *testing.T) {
 				t.Parallel()
 				instance, guid, c := startKeyInState(t, state)
-				checkAnswer(t, column.send(c, instance, guid), wants[i])
+				switch request {
+				case "POST same name":
+					c.answers("POST", keys, keyBody("key", instance, ""), wants[i])
+				case "GET details":
+					c.answers("GET", keys+guid+"/details", "", wants[i])
+				case "DELETE":
+					c.answers("DELETE", keys+guid, "", wants[i])
+				case "PATCH metadata":
+					c.answers("PATCH", keys+guid, `{"metadata":{"annotations":{"a":"b"}}}`, wants[i])
+				}
 			})
 		}
 	}
@@ -113,11 +65,31 @@ func TestKeyStateTable(t *testing.T) {
 func TestPostOverFailedKey(t *testing.T) {
 	t.Parallel()
 	instance, old, c := startKeyInState(t, "create failed")
-	guid, _ := c.createKey("key", instance)
-	if guid == old {
+	if guid, _ := c.createKey("key", instance); guid == old {
 		t.Errorf("the new key has the old GUID")
 	}
-	eventually(t, "orphan unbind", func() bool { return c.calls("it", unbind) == 1 })
+	c.asked("it", unbind, 1)
+}
+
+// TestCreateKeyTexts has the quoted texts of docs/cf-contract.md 2.4 that no state is needed for.
+func TestCreateKeyTexts(t *testing.T) {
+	t.Parallel()
+	c := start(t, idle())
+	small := c.plant("")
+	unbindable, queue := c.plantAt("ferry/work", "other", "postgres/no-bindings", ""), c.plantAt("ferry/work", "queue", "queue/standard", "")
+	for _, test := range []struct{ body, want string }{
+		{keyBody("k", "nowhere", ""), "The service instance could not be found: 'nowhere'"},
+		{keyBody("k", unbindable, ""), "Service plan does not allow bindings."},
+		{keyBody("k", queue, ""), "Service plan does not allow bindings."},
+		{keyBody("k", small, `,"parameters":1`), "Parameters must be an object"},
+		{strings.Replace(keyBody("k", small, ""), `"k"`, `""`, 1), "Name can't be blank"},
+		{strings.Replace(keyBody("k", small, ""), `"relationships":{`, `"relationships":{"app":{"data":{"guid":"x"}},`, 1), "Relationships Unknown field(s): 'app'"},
+		{strings.Replace(keyBody("k", small, ""), `"`+small+`"`, `7`, 1), "Relationships Service instance guid must be a string"},
+		{keyBody("k", strings.Repeat("x", 201), ""), "Relationships Service instance guid must be between 1 and 200 characters"},
+		{`{"type":"key","name":"k"}`, "Relationships Service instance can't be blank"},
+	} {
+		c.answers("POST", keys, test.body, unprocessableText+test.want)
+	}
 }
 
 func TestKeyDetails(t *testing.T) {
@@ -125,71 +97,56 @@ func TestKeyDetails(t *testing.T) {
 	c := start(t, quick())
 	instance := c.ready("it", "drain/standard")
 	key := c.readyKey("key", instance)
-	path := "/v3/service_credential_bindings/" + key + "/details"
-	first, second := c.must(200, "GET", path, ""), c.must(200, "GET", path, "")
-	if string(first.body) != string(second.body) {
-		t.Errorf("details differ between reads: %s and %s", first.body, second.body)
-	}
-	if !strings.Contains(string(first.body), `"big":9007199254740993`) {
-		t.Errorf("big is not exact: %s", first.body)
+	first := c.must(200, "GET", keys+key+"/details", "")
+	if again := c.must(200, "GET", keys+key+"/details", ""); string(first.body) != string(again.body) {
+		t.Errorf("details differ between reads: %s and %s", first.body, again.body)
 	}
 	password := first.str("credentials", "password")
-	want := "postgres://" + key + ":" + password + "@db.example.org:5432/" + instance
-	if got := first.str("credentials", "uri"); got != want || password == "" {
-		t.Errorf("uri %q, want %q", got, want)
+	first.reads(t, "credentials.big=9007199254740993", "credentials.uri=postgres://"+key+":"+password+"@db.example.org:5432/"+instance, "credentials.username="+key,
+		"syslog_drain_url=syslog-tls://drain.example.org:6514/"+instance, "volume_mounts.0.driver=nfsv3driver")
+	if password == "" {
+		t.Errorf("no password: %s", first.body)
 	}
-	if first.str("syslog_drain_url") == "" || first.at("volume_mounts", 0, "driver") == nil {
-		t.Errorf("drain without its extras: %s", first.body)
-	}
-	plain := c.must(200, "GET", "/v3/service_credential_bindings/"+c.readyKey("key", c.ready("plain", "postgres/small"))+"/details", "")
-	if plain.at("syslog_drain_url") != nil || plain.at("volume_mounts") != nil {
-		t.Errorf("postgres with extras: %s", plain.body)
-	}
+	plain := c.readyKey("key", c.ready("plain", "postgres/small"))
+	c.reads(keys+plain+"/details", "syslog_drain_url=", "volume_mounts=")
 }
 
-// TestCreateKeyTexts has the quoted texts of section 2.4 that no state is
-// needed for.
-func TestCreateKeyTexts(t *testing.T) {
+// TestDetailsWithoutCredentials has the backing broker bring anything but an object of credentials.
+func TestDetailsWithoutCredentials(t *testing.T) {
 	t.Parallel()
-	c := start(t, quick())
-	small, unbindable := c.ready("it", "postgres/small"), c.ready("other", "postgres/no-bindings")
-	tests := map[string]struct{ body, want string }{
-		"an unknown instance":   {keyBody("k", "nowhere", ""), unprocessableText + "The service instance could not be found: 'nowhere'"},
-		"a plan without":        {keyBody("k", unbindable, ""), unprocessableText + "Service plan does not allow bindings."},
-		"an offering without":   {keyBody("k", c.ready("queue", "queue/standard"), ""), unprocessableText + "Service plan does not allow bindings."},
-		"parameters not object": {keyBody("k", small, `,"parameters":1`), unprocessableText + "Parameters must be an object"},
-		"no name":               {strings.Replace(keyBody("k", small, ""), `"k"`, `""`, 1), unprocessableText + "Name can't be blank"},
-		"no instance":           {`{"type":"key","name":"k"}`, unprocessableText + "Relationships Service instance can't be blank"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			checkAnswer(t, c.do("POST", "/v3/service_credential_bindings", test.body), test.want)
-		})
-	}
+	each(t, quick(), map[string]bool{`{}`: true, `{"credentials":null}`: true, `{"credentials":[1]}`: true, `{"credentials":"text"}`: true,
+		`{"credentials":{},"syslog_drain_url":"syslog://x"}`: true}, func(c *cloud, details string, _ bool) {
+		c.instruct(`{"operation":"bind","binding":"bare","answer":"accepted","details":` + details + `}`)
+		guid := c.plant("")
+		bare, usual := c.readyKey("bare", guid), c.readyKey("usual", guid)
+		detailsOf := func(key, want string) {
+			c.t.Helper()
+			if got := string(c.must(200, "GET", keys+key+"/details", "").body); got != want {
+				c.t.Errorf("details %s, want %s", got, want)
+			}
+		}
+		detailsOf(bare, details)
+		full := string(c.must(200, "GET", keys+usual+"/details", "").body)
+		c.force("keys/"+usual, `{"details":`+details+`}`)
+		detailsOf(usual, details)
+		c.force("keys/"+usual, `{"details":null,"name":"usual"}`)
+		detailsOf(usual, full)
+	})
 }
 
-// TestMetadataOfAKey is kept from its creation on and can be changed.
+// TestMetadataOfAKey is kept from its creation on and can be changed. Parameters can be read where the offering says
+// so.
 func TestMetadataOfAKey(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	instance := c.ready("it", "postgres/small")
-	body := keyBody("k", instance, `,"parameters":{"p":1},"metadata":{"annotations":{"a":"1"},"labels":{"l":"1"}}`)
-	c.job(c.must(202, "POST", "/v3/service_credential_bindings", body).header.Get("Location"), jobComplete)
-	key := c.do("GET", "/v3/service_credential_bindings?label_selector=l=1", "")
-	guid := key.str("resources", 0, "guid")
-	if key.str("resources", 0, "metadata", "annotations", "a") != "1" {
-		t.Errorf("key %s", key.body)
-	}
-	r := c.must(200, "PATCH", "/v3/service_credential_bindings/"+guid, `{"metadata":{"annotations":{"a":"2"},"labels":{"l":null}}}`)
-	if r.str("metadata", "annotations", "a") != "2" || r.at("metadata", "labels", "l") != nil {
-		t.Errorf("patched %s", r.body)
-	}
-	if got := string(c.must(200, "GET", "/v3/service_credential_bindings/"+guid+"/parameters", "").body); got != `{"p":1}` {
-		t.Errorf("parameters %s", got)
-	}
-	drain := c.readyKey("k", c.ready("drain", "drain/standard"))
-	checkAnswer(t, c.do("GET", "/v3/service_credential_bindings/"+drain+"/parameters", ""),
+	body := keyBody("k", c.plant(""), `,"parameters":{"p":1},"metadata":{"annotations":{"a":"1"},"labels":{"l":"1"}}`)
+	c.job(c.accepted("POST", keys, body), jobComplete)
+	key := keys + c.reads(keys+"?label_selector=l=1", "resources.0.metadata.annotations.a=1").str("resources", 0, "guid")
+	c.must(200, "PATCH", key, `{"metadata":{"annotations":{"a":"2"},"labels":{"l":null}}}`).reads(t, "metadata.annotations.a=2", "metadata.labels.l=")
+	c.reads(key+"/parameters", "p=1")
+	drain := c.readyKey("k", c.plantAt("ferry/work", "drain", "drain/standard", ""))
+	c.answers("GET", keys+drain+"/parameters", "",
 		"400 90007 CF-ServiceFetchBindingParametersNotSupported: This service does not support fetching service binding parameters.")
-	checkAnswer(t, c.do("GET", "/v3/service_instances/"+c.ready("queue", "queue/standard")+"/parameters", ""),
+	c.answers("GET", instances+c.plantAt("ferry/work", "queue", "queue/standard", "")+"/parameters", "",
 		"400 120004 CF-ServiceFetchInstanceParametersNotSupported: This service does not support fetching service instance parameters.")
 }

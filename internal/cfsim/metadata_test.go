@@ -36,14 +36,14 @@ func TestMetadataRules(t *testing.T) {
 		"no object":                       {`[]`, "Metadata must be an object"},
 	}
 	c := start(t, idle())
-	guid := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"}`).str("guid")
+	path := instances + c.plant("")
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			want := test.want
 			if want != "200" {
 				want = unprocessableText + want
 			}
-			checkAnswer(t, c.do("PATCH", "/v3/service_instances/"+guid, `{"metadata":`+test.metadata+`}`), want)
+			checkAnswer(t, c.do("PATCH", path, `{"metadata":`+test.metadata+`}`), want)
 		})
 	}
 }
@@ -59,12 +59,11 @@ func TestMetadataLimits(t *testing.T) {
 		return string(encoded)
 	}
 	c := start(t, idle())
-	guid := c.must(200, "POST", "/__sim/instances", `{"org":"ferry","space":"work","name":"it","offering":"postgres","plan":"small"}`).str("guid")
-	path := "/v3/service_instances/" + guid
+	path := instances + c.plant("")
 	c.must(200, "PATCH", path, many("labels", 0, 50))
 	c.must(200, "PATCH", path, many("labels", 0, 50))
-	checkAnswer(t, c.do("PATCH", path, many("labels", 50, 2)), "422 390020 CF-LabelLimitExceeded: Failed to add 2 labels because it would exceed maximum of 50")
+	c.answers("PATCH", path, many("labels", 50, 2), "422 390020 CF-LabelLimitExceeded: Failed to add 2 labels because it would exceed maximum of 50")
 	c.must(200, "PATCH", path, `{"metadata":{"labels":{"k0":null,"other":"v"}}}`)
 	c.must(200, "PATCH", path, many("annotations", 0, 200))
-	checkAnswer(t, c.do("PATCH", path, many("annotations", 200, 1)), "422 390023 CF-AnnotationLimitExceeded: Failed to add 1 annotations because it would exceed maximum of 200")
+	c.answers("PATCH", path, many("annotations", 200, 1), "422 390023 CF-AnnotationLimitExceeded: Failed to add 1 annotations because it would exceed maximum of 200")
 }

@@ -1,7 +1,6 @@
 package cfsim
 
 import (
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,29 +11,22 @@ import (
 func TestNotFoundTexts(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	tests := map[string]string{
-		"GET /v3/service_instances/x":                      textNotFound,
-		"DELETE /v3/service_instances/x":                   textNotFound,
-		"PATCH /v3/service_instances/x":                    textNotFound,
-		"GET /v3/service_credential_bindings/x":            "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"DELETE /v3/service_credential_bindings/x":         "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/service_credential_bindings/x/details":    "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/service_credential_bindings/x/parameters": "404 10010 CF-ResourceNotFound: Service credential binding not found",
-		"GET /v3/jobs/x":                                   "404 10010 CF-ResourceNotFound: Job not found",
-		"GET /v3/spaces/x":                                 "404 10010 CF-ResourceNotFound: Space not found",
-		"GET /v3/organizations/x":                          "404 10010 CF-ResourceNotFound: Organization not found",
-		"GET /v3/service_plans/x":                          "404 10010 CF-ResourceNotFound: Service plan not found",
-		"GET /v3/service_offerings/x":                      "404 10010 CF-ResourceNotFound: Service offering not found",
-		"GET /v3/service_plans/x/visibility":               "404 10010 CF-ResourceNotFound: Service plan not found",
-		"GET /v3/packages":                                 "404 10000 CF-NotFound: Unknown request",
-		"PUT /v3/service_instances":                        "404 10000 CF-NotFound: Unknown request",
-		"GET /elsewhere":                                   "404 10000 CF-NotFound: Unknown request",
-	}
-	for line, want := range tests {
-		t.Run(line, func(t *testing.T) {
+	const missing, unknown = "404 10010 CF-ResourceNotFound: ", "404 10000 CF-NotFound: Unknown request"
+	for want, lines := range map[string][]string{
+		missing + "Service instance not found": {"GET /v3/service_instances/x", "DELETE /v3/service_instances/x", "PATCH /v3/service_instances/x"},
+		missing + "Service credential binding not found": {
+			"GET /v3/service_credential_bindings/x", "DELETE /v3/service_credential_bindings/x", "GET /v3/service_credential_bindings/x/details",
+			"GET /v3/service_credential_bindings/x/parameters",
+		},
+		missing + "Job not found": {"GET /v3/jobs/x"}, missing + "Space not found": {"GET /v3/spaces/x"}, missing + "Organization not found": {"GET /v3/organizations/x"},
+		missing + "Service plan not found":     {"GET /v3/service_plans/x", "GET /v3/service_plans/x/visibility"},
+		missing + "Service offering not found": {"GET /v3/service_offerings/x"},
+		unknown:                                {"GET /v3/packages", "PUT /v3/service_instances", "GET /elsewhere"},
+	} {
+		for _, line := range lines {
 			method, path, _ := strings.Cut(line, " ")
-			checkAnswer(t, c.do(method, path, "{}"), want)
-		})
+			c.answers(method, path, "{}", want)
+		}
 	}
 }
 
@@ -55,9 +47,9 @@ func TestEveryAnswerHasARequestID(t *testing.T) {
 func TestBodyHasALimit(t *testing.T) {
 	t.Parallel()
 	c := start(t, quick())
-	r := c.do("POST", "/v3/service_instances", `{"name":"`+strings.Repeat("x", maxBody)+`"}`)
-	if r.status != 413 || !strings.Contains(string(r.body), "<html>") {
-		t.Errorf("got %d %s", r.status, r.body)
+	r := c.must(413, "POST", instances, `{"name":"`+strings.Repeat("x", maxBody)+`"}`)
+	if !strings.Contains(string(r.body), "<html>") {
+		t.Errorf("got %s", r.body)
 	}
 }
 
@@ -68,17 +60,12 @@ func TestCloseStopsWorkers(t *testing.T) {
 	guid, _ := c.create("it", "postgres/small")
 	c.sim.Close()
 	c.sim.Close()
+	c.accepted("POST", instances, c.instanceBody("later", "postgres/small", ""))
 	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
-		t.Errorf("%d timers and jobs are left", n)
+		t.Errorf("%d timers and jobs are left, or new", n)
 	}
-	c.must(202, "POST", "/v3/service_instances", c.instanceBody("later", "postgres/small", ""))
-	if n := len(c.sim.workers.timers) + len(c.sim.workers.waiting); n != 0 {
-		t.Errorf("%d timers and jobs are new", n)
-	}
-	c.lastOperation("/v3/service_instances/"+guid, "create initial")
-	if r := c.do(http.MethodDelete, "/v3/service_instances/"+guid, ""); r.status != 422 {
-		t.Errorf("delete: %d, want 422", r.status)
-	}
+	c.lastOperation(instances+guid, "create initial")
+	c.answers("DELETE", instances+guid, "", textDelete)
 }
 
 // TestRandomnessHasASeed makes the GUIDs of rows repeatable too.
@@ -86,21 +73,16 @@ func TestRandomnessHasASeed(t *testing.T) {
 	t.Parallel()
 	first := func(seed string) string {
 		o := idle()
-		o.Random = strings.NewReader(seed)
+		o.Random = strings.NewReader(strings.Repeat(seed, 32))
 		guid, _ := start(t, o).create("it", "postgres/small")
 		return guid
 	}
-	seed := strings.Repeat("s", 32)
-	if a, b := first(seed), first(seed); a != b || a == "" {
-		t.Errorf("GUIDs %q and %q of one seed", a, b)
-	}
-	if a, b := first(seed), first(strings.Repeat("t", 32)); a == b {
-		t.Errorf("GUID %q of two seeds", a)
+	if a, b, c := first("s"), first("s"), first("t"); a != b || a == c || a == "" {
+		t.Errorf("GUIDs %q and %q of one seed, %q of another", a, b, c)
 	}
 }
 
-// TestMarketplaceIsTheSameAfterARestart compares two simulators, apart from
-// their addresses.
+// TestMarketplaceIsTheSameAfterARestart compares two simulators, apart from their addresses.
 func TestMarketplaceIsTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	bodies := func() []string {
