@@ -29,14 +29,6 @@ type forcedState struct {
 	SharedWith *[]string `json:"shared_with"`
 }
 
-// setDashboard takes "" for none.
-func (i *instance) setDashboard(url string) {
-	i.dashboard = nil
-	if url != "" {
-		i.dashboard = &url
-	}
-}
-
 // forceInstance puts a row and its latest job into a state that a real Cloud Controller reaches by accident. A forced
 // last operation stops all work that was under way on the row. A forced job keeps its state; one that has ended or
 // failed does no work any more, one that is gone or said to be running still does its work on the row.
@@ -56,7 +48,7 @@ func forceInstance(c *controlCall) (any, error) {
 		return nil, err
 	}
 	if forced.Name != nil {
-		if err := renameByHand(c, row, *forced.Name); err != nil {
+		if err := renameInstance(c, row, *forced.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -300,9 +292,9 @@ func plant(c *controlCall, planted plantedInstance, sp *space, p *plan) *instanc
 	return row
 }
 
-// renameByHand gives an instance a name as somebody with a database shell does: nothing is asked, and nothing else of
+// renameInstance gives an instance a name as somebody with a database shell does: nothing is asked, and nothing else of
 // the row changes.
-func renameByHand(c *controlCall, row *instance, name string) error {
+func renameInstance(c *controlCall, row *instance, name string) error {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return badInput("A name cannot be blank.")

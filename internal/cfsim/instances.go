@@ -64,6 +64,14 @@ func (i *instance) call(operation string) brokerCall {
 	return brokerCall{org: i.space.organization.name, instance: i.name, operation: operation}
 }
 
+// setDashboard takes "" for none.
+func (i *instance) setDashboard(url string) {
+	i.dashboard = nil
+	if url != "" {
+		i.dashboard = &url
+	}
+}
+
 // instanceName is what is unique.
 type instanceName struct {
 	space *space

@@ -9,9 +9,8 @@ import (
 const apiVersion = "3.228.0"
 
 type link struct {
-	Href   string         `json:"href"`
-	Method string         `json:"method,omitempty"`
-	Meta   map[string]any `json:"meta,omitempty"`
+	Href string         `json:"href"`
+	Meta map[string]any `json:"meta,omitempty"`
 }
 
 // getRoot is what a client looks at first: where the API and the UAA are. As in real answers, links to components that
