@@ -1,59 +1,58 @@
-// Package canon decides whether two JSON texts say the same thing, so that a
-// request sent twice is recognised whatever its spelling.
+// Package canon decides whether two JSON texts say the same thing, so that a request sent twice is recognised whatever
+// its spelling.
 //
-// The canonical form is that of RFC 8785 (members sorted by UTF-16 code units,
-// one way to escape a string, no white space) but for numbers: RFC 8785 rounds
-// them to binary doubles, which would make 9007199254740993 and
-// 9007199254740992 the same. Here a number is an exact decimal: its significant
-// digits without leading or trailing zeros, then "e" and a power of ten unless
-// that power is zero. So 1.0, 1 and 1e0 are "1", 1500 is "15e2", 0.25 is
+// The canonical form is that of RFC 8785 (members sorted by UTF-16 code units, one way to escape a string, no white
+// space) but for numbers: RFC 8785 rounds them to binary doubles, which would make 9007199254740993 and
+// 9007199254740992 the same. Here a number is an exact decimal: its significant digits without leading or trailing
+// zeros, then "e" and a power of ten unless that power is zero. So 1.0, 1 and 1e0 are "1", 1500 is "15e2", 0.25 is
 // "25e-2", and every zero, negative ones too, is "0".
 //
-// Stricter than RFC 8259 in what two readers could understand differently: a
-// key that occurs twice in an object, text that is not UTF-8, and an escaped
-// surrogate without its other half are refused. The canonical form is JSON
-// itself, and its own canonical form.
+// Stricter than RFC 8259 in what two readers could understand differently: a key that occurs twice in an object, text
+// that is not UTF-8, and an escaped surrogate without its other half are refused. The canonical form is JSON itself,
+// and its own canonical form.
 //
-// No error text of this package holds a value, because parameters may be
-// secrets; keys may appear, shortened.
+// No error text of this package holds a value, because parameters may be secrets; keys may appear, shortened.
 //
 // All functions are pure and may be called concurrently.
 package canon
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
-// MaxDepth is how many arrays and objects may stand inside each other,
-// [ErrTooDeep] beyond. It bounds the stack that a request can make us use.
+// MaxDepth is how many arrays and objects may stand inside each other, [ErrTooDeep] beyond. It bounds the stack that a
+// request can make us use.
 const MaxDepth = 512
 
-// The reasons why a text is refused. Errors of this package wrap one of them
-// and add the place, as a byte offset that starts at 0; their texts are fit for
-// the description of an answer.
+// The reasons why a text is refused. Errors of this package wrap one of them and add the place, as a byte offset that
+// starts at 0; their texts are fit for the description of an answer.
 var (
 	// ErrSyntax says that the text is not JSON as RFC 8259 defines it.
 	ErrSyntax = errors.New("not valid JSON")
-	// ErrDuplicateKey says that a key occurs twice in one object, equal after
-	// unescaping. The text names the key and, as a JSON pointer, the object.
+	// ErrDuplicateKey says that a key occurs twice in one object, equal after unescaping. The text names the key and,
+	// as a JSON pointer, the object.
 	ErrDuplicateKey = errors.New("a key occurs twice in an object")
 	// ErrTooDeep says that the text nests deeper than [MaxDepth].
 	ErrTooDeep = errors.New("nested too deeply")
-	// ErrNotUTF8 says that a string holds bytes that are not UTF-8, or an
-	// escaped surrogate without its other half, which no UTF-8 can express.
+	// ErrNotUTF8 says that a string holds bytes that are not UTF-8, or an escaped surrogate without its other half,
+	// which no UTF-8 can express.
 	ErrNotUTF8 = errors.New("not valid UTF-8")
 	// ErrNotObject says that parameters are neither an object nor null.
 	ErrNotObject = errors.New("not a JSON object")
 )
 
-// Canonical returns the canonical form of the one JSON value in raw. Two texts
-// have the same form exactly when they mean the same. The error is
-// [ErrSyntax], [ErrDuplicateKey], [ErrTooDeep] or [ErrNotUTF8]. The work grows
-// as the length of raw, sorting apart; the size of an exponent costs nothing.
+// Canonical returns the canonical form of the one JSON value in raw. Two texts have the same form exactly when they
+// mean the same. The error is [ErrSyntax], [ErrDuplicateKey], [ErrTooDeep] or [ErrNotUTF8]. The work grows as the
+// length of raw, sorting apart; the size of an exponent costs nothing.
 func Canonical(raw []byte) ([]byte, error) {
 	p := parser{text: string(raw), keep: true}
 	root, err := p.document()
@@ -63,9 +62,8 @@ func Canonical(raw []byte) ([]byte, error) {
 	return root.appendTo(make([]byte, 0, len(raw))), nil
 }
 
-// Parameters is [Canonical] for the parameters of a request, where absent
-// (no bytes at all), null and {} mean the same and give nil. Any other value
-// that is not an object is [ErrNotObject].
+// Parameters is [Canonical] for the parameters of a request, where absent (no bytes at all), null and {} mean the same
+// and give nil. Any other value that is not an object is [ErrNotObject].
 func Parameters(raw []byte) ([]byte, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -82,31 +80,16 @@ func Parameters(raw []byte) ([]byte, error) {
 	return form, nil
 }
 
-// Equal reports whether a and b are the same JSON value, however written. The
-// error is that of [Canonical] for the first of them that has none.
-func Equal(a, b []byte) (bool, error) {
-	formA, err := Canonical(a)
-	if err != nil {
-		return false, err
-	}
-	formB, err := Canonical(b)
-	if err != nil {
-		return false, err
-	}
-	return bytes.Equal(formA, formB), nil
-}
-
-// Check returns the error that [Canonical] would return for raw, without
-// building the form: for whole bodies, of which only parts are compared.
+// Check returns the error that [Canonical] would return for raw, without building the form: for whole bodies, of which
+// only parts are compared.
 func Check(raw []byte) error {
 	p := parser{text: string(raw)}
 	_, err := p.document()
 	return err
 }
 
-// Digest returns the HMAC-SHA256 of a canonical form under salt, as 64
-// lower-case hex digits. With a salt of its own in each record, equal
-// parameters of two records cannot be told to be equal from what is stored.
+// Digest returns the HMAC-SHA256 of a canonical form under salt, as 64 lower-case hex digits. With a salt of its own in
+// each record, equal parameters of two records cannot be told to be equal from what is stored.
 func Digest(salt, canonical []byte) string {
 	mac := hmac.New(sha256.New, salt)
 	mac.Write(canonical)
@@ -157,4 +140,50 @@ func (n node) appendChildren(dst []byte, opening, closing byte) []byte {
 		dst = child.appendTo(dst)
 	}
 	return append(dst, closing)
+}
+
+// appendQuoted writes s as RFC 8785 section 3.2.2.2 does: only what must be escaped is, in its shortest form.
+func appendQuoted(dst []byte, s string) []byte {
+	dst = append(dst, '"')
+	for _, c := range []byte(s) {
+		switch i := strings.IndexByte("\"\\\b\f\n\r\t", c); {
+		case i >= 0:
+			dst = append(dst, '\\', `"\bfnrt`[i])
+		case c < 0x10:
+			dst = strconv.AppendUint(append(dst, `\u000`...), uint64(c), 16)
+		case c < ' ':
+			dst = strconv.AppendUint(append(dst, `\u00`...), uint64(c), 16)
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
+
+// compareUTF16 orders strings by their UTF-16 code units (RFC 8785 section 3.2.3). It differs from the order of bytes
+// where a character outside the basic plane, a surrogate pair from D800 up, meets one from E000 up.
+func compareUTF16(a, b string) int {
+	i := 0
+	for i < len(a) && i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if i == len(a) || i == len(b) {
+		return cmp.Compare(len(a), len(b))
+	}
+	for !utf8.RuneStart(a[i]) || !utf8.RuneStart(b[i]) {
+		i--
+	}
+	ra, _ := utf8.DecodeRuneInString(a[i:])
+	rb, _ := utf8.DecodeRuneInString(b[i:])
+	if order := cmp.Compare(firstUnit(ra), firstUnit(rb)); order != 0 {
+		return order
+	}
+	return cmp.Compare(ra, rb)
+}
+
+func firstUnit(r rune) rune {
+	if high, _ := utf16.EncodeRune(r); high != utf8.RuneError {
+		return high
+	}
+	return r
 }

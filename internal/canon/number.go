@@ -52,8 +52,8 @@ type decimal struct {
 	power           integer
 }
 
-// normal returns the one way to write the number: digits that neither begin
-// nor end with 0, and a power of ten unless it is zero.
+// normal returns the one way to write the number: digits that neither begin nor end with 0, and a power of ten unless
+// it is zero.
 func (d decimal) normal() string {
 	written := d.whole + d.fraction
 	digits := strings.TrimRight(written, "0")
@@ -71,9 +71,8 @@ func (d decimal) normal() string {
 	return digits + "e" + power
 }
 
-// integer is a whole number of any length, decimal because an exponent may be
-// a million digits long and a binary number would take far more than a
-// million steps to convert.
+// integer is a whole number of any length, decimal because an exponent may be a million digits long and a binary number
+// would take far more than a million steps to convert.
 type integer struct {
 	negative bool
 	digits   string
@@ -85,9 +84,8 @@ const (
 	baseDigits = 18
 )
 
-// plus returns the decimal text of the integer plus n, for n of at most 17
-// digits (it counts bytes of the text). Only the last 18 digits are reckoned
-// with; the rest takes at most one carry.
+// plus returns the decimal text of the integer plus n, for n of at most 17 digits (it counts bytes of the text). Only
+// the last 18 digits are reckoned with; the rest takes at most one carry.
 func (i integer) plus(n int64) string {
 	digits := strings.TrimLeft(i.digits, "0")
 	if len(digits) <= baseDigits {

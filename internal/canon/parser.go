@@ -1,7 +1,6 @@
 package canon
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads one JSON text from left to right, recursing once per level of
-// nesting. Without keep it only checks: children are dropped as soon as they
-// have been read.
+// parser reads one JSON text from left to right, recursing once per level of nesting. Without keep it only checks:
+// children are dropped as soon as they have been read.
 type parser struct {
 	text string
 	pos  int
@@ -117,6 +115,19 @@ func (p *parser) array() (node, error) {
 	return n, nil
 }
 
+func (p *parser) literal() (node, error) {
+	for _, word := range [...]string{"null", "true", "false"} {
+		if strings.HasPrefix(p.text[p.pos:], word) {
+			p.pos += len(word)
+			return node{kind: plainNode, text: word}, nil
+		}
+	}
+	if p.pos == len(p.text) {
+		return node{}, p.syntax("the text ends where a value should be")
+	}
+	return node{}, p.syntax("expected a value")
+}
+
 // enter steps over an opening bracket, if the nesting allows one more.
 func (p *parser) enter() error {
 	if len(p.path) == MaxDepth {
@@ -146,19 +157,6 @@ func (p *parser) another(end byte) (bool, error) {
 	return false, p.syntax("expected a comma or the closing bracket")
 }
 
-func (p *parser) literal() (node, error) {
-	for _, word := range [...]string{"null", "true", "false"} {
-		if strings.HasPrefix(p.text[p.pos:], word) {
-			p.pos += len(word)
-			return node{kind: plainNode, text: word}, nil
-		}
-	}
-	if p.pos == len(p.text) {
-		return node{}, p.syntax("the text ends where a value should be")
-	}
-	return node{}, p.syntax("expected a value")
-}
-
 func (p *parser) space() {
 	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
 		p.pos++
@@ -181,8 +179,7 @@ func (p *parser) accept(c byte) bool {
 	return true
 }
 
-// keySet holds the keys of one object. Most objects are small, and a map for
-// each would be most of the cost of a check.
+// keySet holds the keys of one object. Most objects are small, and a map for each would be most of the cost of a check.
 type keySet struct {
 	few  [8]string
 	n    int
@@ -305,54 +302,6 @@ func (p *parser) unit() (rune, bool) {
 		r = r<<4 | rune(digit)
 	}
 	return r, true
-}
-
-// appendQuoted writes s as RFC 8785 section 3.2.2.2 does: only what must be
-// escaped is, in its shortest form.
-func appendQuoted(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	for _, c := range []byte(s) {
-		switch i := strings.IndexByte("\"\\\b\f\n\r\t", c); {
-		case i >= 0:
-			dst = append(dst, '\\', `"\bfnrt`[i])
-		case c < 0x10:
-			dst = strconv.AppendUint(append(dst, `\u000`...), uint64(c), 16)
-		case c < ' ':
-			dst = strconv.AppendUint(append(dst, `\u00`...), uint64(c), 16)
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
-}
-
-// compareUTF16 orders strings by their UTF-16 code units (RFC 8785 section
-// 3.2.3). It differs from the order of bytes where a character outside the
-// basic plane, a surrogate pair from D800 up, meets one from E000 up.
-func compareUTF16(a, b string) int {
-	i := 0
-	for i < len(a) && i < len(b) && a[i] == b[i] {
-		i++
-	}
-	if i == len(a) || i == len(b) {
-		return cmp.Compare(len(a), len(b))
-	}
-	for !utf8.RuneStart(a[i]) || !utf8.RuneStart(b[i]) {
-		i--
-	}
-	ra, _ := utf8.DecodeRuneInString(a[i:])
-	rb, _ := utf8.DecodeRuneInString(b[i:])
-	if order := cmp.Compare(firstUnit(ra), firstUnit(rb)); order != 0 {
-		return order
-	}
-	return cmp.Compare(ra, rb)
-}
-
-func firstUnit(r rune) rune {
-	if high, _ := utf16.EncodeRune(r); high != utf8.RuneError {
-		return high
-	}
-	return r
 }
 
 // step is the way from a container to the child being read.

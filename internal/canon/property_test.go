@@ -12,6 +12,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ferry-broker/ferry/internal/canon"
 )
 
@@ -170,49 +172,17 @@ func decode(t *testing.T, text []byte) any {
 
 // same compares decoded values, numbers as fractions.
 func same(a, b any) bool {
-	switch a := a.(type) {
-	case json.Number:
-		other, ok := b.(json.Number)
-		return ok && rat(a).Cmp(rat(other)) == 0
-	case []any:
-		other, ok := b.([]any)
-		if !ok || len(a) != len(other) {
-			return false
-		}
-		for i := range a {
-			if !same(a[i], other[i]) {
-				return false
-			}
-		}
-		return true
-	case map[string]any:
-		other, ok := b.(map[string]any)
-		if !ok || len(a) != len(other) {
-			return false
-		}
-		for key := range a {
-			if _, found := other[key]; !found || !same(a[key], other[key]) {
-				return false
-			}
-		}
-		return true
-	}
-	return a == b
-}
-
-func rat(n json.Number) *big.Rat {
-	r, ok := new(big.Rat).SetString(string(n))
-	if !ok {
-		panic("no number: " + string(n))
-	}
-	return r
+	return cmp.Equal(a, b, cmp.Comparer(func(a, b json.Number) bool {
+		ra, okA := new(big.Rat).SetString(string(a))
+		rb, okB := new(big.Rat).SetString(string(b))
+		return okA && okB && ra.Cmp(rb) == 0
+	}))
 }
 
 // bigExponent finds numbers that a fraction should not be made of.
 var bigExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{3}`)
 
-// loneSurrogate over-matches (it also finds pairs), which only makes the fuzz
-// target ask less of such texts.
+// loneSurrogate over-matches (it also finds pairs), which only makes the fuzz target ask less of such texts.
 var loneSurrogate = regexp.MustCompile(`\\u[dD][89a-fA-F]`)
 
 func FuzzCanonical(f *testing.F) {
