@@ -1,3 +1,9 @@
+// Package metrics counts and times what Ferry does and serves the result to Prometheus.
+//
+// It knows no other package of Ferry: its methods take words and durations, so that each package can declare the small
+// observer interface that it needs and be handed a Metrics. Labels hold words of Ferry (verbs, states, outcomes), never
+// ids of anybody, and a bound on the number of words keeps a mistake from filling the memory. docs/metrics.md lists
+// every metric.
 package metrics
 
 import (
@@ -12,42 +18,63 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics is one set of metrics with a registry of its own, so that two of them in
-// one process do not meet. All methods may be called by any number of goroutines.
+// Metrics is one set of metrics with a registry of its own, so that two of them in one process do not meet. All methods
+// may be called by any number of goroutines.
 type Metrics struct {
 	registry *prometheus.Registry
-	requests *requests
-	operate  *operations
-	calls    *calls
-	janitor  *janitor
 	build    *prometheus.GaugeVec
+
+	requestVerb, outcome words
+	requests, duplicates *prometheus.CounterVec
+	requestTime          *prometheus.HistogramVec
+
+	kind, verb, state words
+	running           *prometheus.GaugeVec
+	ended             *prometheus.CounterVec
+	operationTime     *prometheus.HistogramVec
+	mu                sync.Mutex
+	runs              map[[2]string]int // operations that run, by kind and verb
+
+	call, callResult words
+	calls            *prometheus.CounterVec
+	callTime         *prometheus.HistogramVec
+
+	result          words
+	audits, overdue *prometheus.CounterVec
 }
 
-// New returns metrics that count from zero, with those of the Go runtime and of
-// the process beside them.
+// New returns metrics that count from zero, with those of the Go runtime and of the process beside them.
 func New() *Metrics {
-	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		requests: newRequests(),
-		operate:  newOperations(),
-		calls:    newCalls(),
-		janitor:  newJanitor(),
-		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ferry_build_info",
-			Help: "Always 1; the labels say what is running.",
-		}, []string{"version", "commit", "go_version"}),
-	}
-	m.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.build)
-	m.registry.MustRegister(m.requests.collectors()...)
-	m.registry.MustRegister(m.operate.collectors()...)
-	m.registry.MustRegister(m.calls.collectors()...)
-	m.registry.MustRegister(m.janitor.collectors()...)
+	m := &Metrics{registry: prometheus.NewRegistry(), runs: map[[2]string]int{}}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.build = m.gauge("ferry_build_info", "Always 1; the labels say what is running.", "version", "commit", "go_version")
+
+	m.requests = m.counter("ferry_http_requests_total",
+		"HTTP requests answered, by verb, status and outcome.", "verb", "status", "outcome")
+	m.requestTime = m.histogram("ferry_http_request_duration_seconds",
+		"Time from an HTTP request to the end of its answer.", shortBuckets, "verb", "outcome")
+	m.duplicates = m.counter("ferry_duplicates_absorbed_total",
+		"Requests that repeated an earlier one and changed nothing.", "verb")
+
+	m.running = m.gauge("ferry_operations_running",
+		"Operations that this process started and has not seen end.", "kind", "verb")
+	m.ended = m.counter("ferry_operations_ended_total",
+		"Operations that ended, by the state they ended in.", "kind", "verb", "state")
+	m.operationTime = m.histogram("ferry_operation_duration_seconds",
+		"Time from the acceptance of an operation to its end.", longBuckets, "kind", "verb", "state")
+
+	m.calls = m.counter("ferry_cloud_foundry_calls_total",
+		"Calls to Cloud Foundry, by call and result.", "call", "result")
+	m.callTime = m.histogram("ferry_cloud_foundry_call_duration_seconds",
+		"Time that a call to Cloud Foundry took.", shortBuckets, "call", "result")
+
+	m.audits = m.counter("ferry_audits_total", "Audits of a client's Cloud Foundry, by result.", "result")
+	m.overdue = m.counter("ferry_overdue_operations_total",
+		"Overdue operations that a round of the janitor met, by result.", "result")
 	return m
 }
 
-// Handler answers a scrape in the format that the scraper asks for. It does not
-// check credentials.
+// Handler answers a scrape in the format that the scraper asks for. It does not check credentials.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
@@ -58,69 +85,12 @@ func (m *Metrics) Build(version, commit, goVersion string) {
 	m.build.WithLabelValues(clean(version), clean(commit), clean(goVersion)).Set(1)
 }
 
-// shortBuckets are in seconds: from an answer out of the store to a call that
-// Cloud Foundry held for the minute that it may take.
-func shortBuckets() []float64 {
-	return []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-}
-
-// longBuckets are in seconds: from a backing broker that answers at once to a day.
-func longBuckets() []float64 {
-	const minute, hour = 60, 3600
-	return []float64{
-		.1, .5, 1, 5, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 30 * minute,
-		hour, 3 * hour, 6 * hour, 12 * hour, 24 * hour,
-	}
-}
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
-}
-
-// inSeconds never is negative: a clock that was set back must not spoil a sum.
-func inSeconds(d time.Duration) float64 { return max(d, 0).Seconds() }
-
-// requests are the metrics of the HTTP border.
-type requests struct {
-	verb, outcome *words
-	total         *prometheus.CounterVec
-	seconds       *prometheus.HistogramVec
-	duplicates    *prometheus.CounterVec
-}
-
-func newRequests() *requests {
-	return &requests{
-		verb: newWords(), outcome: newWords(),
-		total: counter("ferry_http_requests_total",
-			"HTTP requests answered, by verb, status and outcome.", "verb", "status", "outcome"),
-		seconds: histogram("ferry_http_request_duration_seconds",
-			"Time from an HTTP request to the end of its answer.", shortBuckets(), "verb", "outcome"),
-		duplicates: counter("ferry_duplicates_absorbed_total",
-			"Requests that repeated an earlier one and changed nothing.", "verb"),
-	}
-}
-
-func (r *requests) collectors() []prometheus.Collector {
-	return []prometheus.Collector{r.total, r.seconds, r.duplicates}
-}
-
-// Request counts one answered HTTP request: the verb of Ferry (not of HTTP), the
-// status sent, what it meant, and how long it took.
+// Request counts one answered HTTP request: the verb of Ferry (not of HTTP), the status sent, what it meant, and how
+// long it took.
 func (m *Metrics) Request(verb string, status int, outcome string, took time.Duration) {
-	r := m.requests
-	verb, outcome = r.verb.of(verb), r.outcome.of(outcome)
-	r.total.WithLabelValues(verb, statusWord(status), outcome).Inc()
-	r.seconds.WithLabelValues(verb, outcome).Observe(inSeconds(took))
-}
-
-// Duplicate counts one request that repeated an earlier one and was answered as
-// that was.
-func (m *Metrics) Duplicate(verb string) {
-	m.requests.duplicates.WithLabelValues(m.requests.verb.of(verb)).Inc()
+	verb, outcome = m.requestVerb.of(verb), m.outcome.of(outcome)
+	m.requests.WithLabelValues(verb, statusWord(status), outcome).Inc()
+	m.requestTime.WithLabelValues(verb, outcome).Observe(inSeconds(took))
 }
 
 // statusWord keeps what is no HTTP status from making up label values.
@@ -131,134 +101,96 @@ func statusWord(status int) string {
 	return strconv.Itoa(status)
 }
 
-// operations are the metrics of what runs in the background.
-type operations struct {
-	kind, verb, state *words
-	running           *prometheus.GaugeVec
-	ended             *prometheus.CounterVec
-	seconds           *prometheus.HistogramVec
-
-	mu    sync.Mutex
-	count map[[2]string]int
+// Duplicate counts one request that repeated an earlier one and was answered as that was.
+func (m *Metrics) Duplicate(verb string) {
+	m.duplicates.WithLabelValues(m.requestVerb.of(verb)).Inc()
 }
 
-func newOperations() *operations {
-	return &operations{
-		kind: newWords(), verb: newWords(), state: newWords(),
-		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "ferry_operations_running",
-			Help: "Operations that this process started and has not seen end.",
-		}, []string{"kind", "verb"}),
-		ended: counter("ferry_operations_ended_total",
-			"Operations that ended, by the state they ended in.", "kind", "verb", "state"),
-		seconds: histogram("ferry_operation_duration_seconds",
-			"Time from the acceptance of an operation to its end.", longBuckets(), "kind", "verb", "state"),
-		count: map[[2]string]int{},
-	}
-}
-
-func (o *operations) collectors() []prometheus.Collector {
-	return []prometheus.Collector{o.running, o.ended, o.seconds}
-}
-
-// OperationStarted counts an operation as running: kind is instance or binding,
-// verb what is done to it.
+// OperationStarted counts an operation as running: kind is instance or binding, verb what is done to it.
 func (m *Metrics) OperationStarted(kind, verb string) {
-	m.operate.add(m.operate.kind.of(kind), m.operate.verb.of(verb), 1)
+	m.run(m.kind.of(kind), m.verb.of(verb), 1)
 }
 
-// OperationEnded counts the end of an operation, its state and how long it took
-// since it was accepted. One that this process never saw start, as after a
-// restart, may end too.
+// OperationEnded counts the end of an operation, its state and how long it took since it was accepted. One that this
+// process never saw start, as after a restart, may end too.
 func (m *Metrics) OperationEnded(kind, verb, state string, took time.Duration) {
-	o := m.operate
-	kind, verb, state = o.kind.of(kind), o.verb.of(verb), o.state.of(state)
-	o.add(kind, verb, -1)
-	o.ended.WithLabelValues(kind, verb, state).Inc()
-	o.seconds.WithLabelValues(kind, verb, state).Observe(inSeconds(took))
+	kind, verb, state = m.kind.of(kind), m.verb.of(verb), m.state.of(state)
+	m.run(kind, verb, -1)
+	m.ended.WithLabelValues(kind, verb, state).Inc()
+	m.operationTime.WithLabelValues(kind, verb, state).Observe(inSeconds(took))
 }
 
-// add changes the number of running operations, which ends at zero because an
-// operation may end here that was started elsewhere.
-func (o *operations) add(kind, verb string, n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// run changes the number of running operations, which never falls below zero: an operation may end here that was
+// started elsewhere.
+func (m *Metrics) run(kind, verb string, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	key := [2]string{kind, verb}
-	o.count[key] = max(o.count[key]+n, 0)
-	o.running.WithLabelValues(kind, verb).Set(float64(o.count[key]))
+	m.runs[key] = max(m.runs[key]+n, 0)
+	m.running.WithLabelValues(kind, verb).Set(float64(m.runs[key]))
 }
 
-// calls are the metrics of what Ferry asks of Cloud Foundry.
-type calls struct {
-	call, result *words
-	total        *prometheus.CounterVec
-	seconds      *prometheus.HistogramVec
-}
-
-func newCalls() *calls {
-	return &calls{
-		call: newWords(), result: newWords(),
-		total: counter("ferry_cloud_foundry_calls_total",
-			"Calls to Cloud Foundry, by call and result.", "call", "result"),
-		seconds: histogram("ferry_cloud_foundry_call_duration_seconds",
-			"Time that a call to Cloud Foundry took.", shortBuckets(), "call", "result"),
-	}
-}
-
-func (c *calls) collectors() []prometheus.Collector {
-	return []prometheus.Collector{c.total, c.seconds}
-}
-
-// Call counts one call to Cloud Foundry: its name without ids, what came of it,
-// and how long it took.
+// Call counts one call to Cloud Foundry: its name without ids, what came of it, and how long it took.
 func (m *Metrics) Call(call, result string, took time.Duration) {
-	call, result = m.calls.call.of(call), m.calls.result.of(result)
-	m.calls.total.WithLabelValues(call, result).Inc()
-	m.calls.seconds.WithLabelValues(call, result).Observe(inSeconds(took))
-}
-
-// janitor are the metrics of what is done without being asked for.
-type janitor struct {
-	result          *words
-	audits, overdue *prometheus.CounterVec
-}
-
-func newJanitor() *janitor {
-	return &janitor{
-		result:  newWords(),
-		audits:  counter("ferry_audits_total", "Audits of a client's Cloud Foundry, by result.", "result"),
-		overdue: counter("ferry_overdue_operations_total", "Overdue operations that a round of the janitor met, by result.", "result"),
-	}
-}
-
-func (j *janitor) collectors() []prometheus.Collector {
-	return []prometheus.Collector{j.audits, j.overdue}
+	call, result = m.call.of(call), m.callResult.of(result)
+	m.calls.WithLabelValues(call, result).Inc()
+	m.callTime.WithLabelValues(call, result).Observe(inSeconds(took))
 }
 
 // Audit counts the audit of one client.
 func (m *Metrics) Audit(result string) {
-	m.janitor.audits.WithLabelValues(m.janitor.result.of(result)).Inc()
+	m.audits.WithLabelValues(m.result.of(result)).Inc()
 }
 
 // Overdue counts so many overdue operations.
 func (m *Metrics) Overdue(result string, n int) {
-	m.janitor.overdue.WithLabelValues(m.janitor.result.of(result)).Add(float64(max(n, 0)))
+	m.overdue.WithLabelValues(m.result.of(result)).Add(float64(max(n, 0)))
 }
 
+// The buckets of histograms, in seconds.
+var (
+	// shortBuckets reach from an answer out of the store to a call that Cloud Foundry held for the minute that it may
+	// take.
+	shortBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+	// longBuckets reach from a backing broker that answers at once to a day.
+	longBuckets = []float64{
+		.1, .5, 1, 5, 15, 30, 60, 2 * 60, 5 * 60, 10 * 60, 30 * 60, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600,
+	}
+)
+
+func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	m.registry.MustRegister(v)
+	return v
+}
+
+// inSeconds never is negative: a clock that was set back must not spoil a sum.
+func inSeconds(d time.Duration) float64 { return max(d, 0).Seconds() }
+
 const (
-	// maxWords is how many values one label may have. Ferry's own words are far
-	// fewer; whatever comes later counts as other.
+	// maxWords is how many values one label may have. Ferry's own words are far fewer; whatever comes later counts as
+	// other.
 	maxWords = 64
 	other    = "other"
 )
 
-// words bounds the values of one label.
+// words bounds the values of one label. The zero value has none yet.
 type words struct {
 	mu    sync.RWMutex
 	known map[string]bool
 }
-
-func newWords() *words { return &words{known: map[string]bool{}} }
 
 // of returns the value to use for word.
 func (w *words) of(word string) string {
@@ -276,6 +208,9 @@ func (w *words) admit(word string) string {
 	defer w.mu.Unlock()
 	if !w.known[word] && len(w.known) >= maxWords {
 		return other
+	}
+	if w.known == nil {
+		w.known = map[string]bool{}
 	}
 	w.known[word] = true
 	return word
