@@ -209,7 +209,7 @@ func TestClientThatIsNotConfigured(t *testing.T) {
 	}
 }
 
-// D1: a catalog that is known is never replaced by nothing.
+// A catalog that is known is never replaced by nothing.
 func TestLastGoodCatalogStays(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
