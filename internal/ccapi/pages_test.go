@@ -62,18 +62,34 @@ func TestListsEndWhereTheySay(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoListIsNoAbsence: anything but a page of a list is an error.
+// TestWhatIsNoListIsNoAbsence: anything but whole pages of a list is an error.
 func TestWhatIsNoListIsNoAbsence(t *testing.T) {
 	t.Parallel()
-	for name, body := range map[string]string{
-		"no rows":                     `{"pagination":{"next":null}}`,
-		"no pagination":               `{"resources":[]}`,
-		"a page of HTML":              `<html>`,
-		"a row without a GUID":        `{"pagination":{"next":null},"resources":[{"name":"one"}]}`,
-		"a row with another name":     `{"pagination":{"next":null},"resources":[{"guid":"g","name":7}]}`,
-		"included that is not as was": `{"pagination":{"next":null},"resources":[{"guid":"g"}],"included":{"spaces":7}}`,
+	for name, test := range map[string]struct {
+		status int
+		body   string
+	}{
+		"no rows":                     {200, `{"pagination":{"next":null}}`},
+		"null rows":                   {200, `{"pagination":{"next":null},"resources":null}`},
+		"no pagination":               {200, `{"resources":[]}`},
+		"an array":                    {200, `[]`},
+		"a page of HTML":              {200, `<html>`},
+		"nothing":                     {200, ``},
+		"accepted":                    {202, `{"pagination":{"next":null},"resources":[]}`},
+		"no content":                  {204, ``},
+		"a router's 404":              {404, `Requested route does not exist`},
+		"a fault":                     {500, cfError(10001, "UnknownError", "An unknown error occurred.")},
+		"a second page that fails":    {200, `{"pagination":{"next":{"href":"?page=2"}},"resources":[]}`},
+		"a row without a GUID":        {200, `{"pagination":{"next":null},"resources":[{"name":"one"}]}`},
+		"a row with another name":     {200, `{"pagination":{"next":null},"resources":[{"guid":"g","name":7}]}`},
+		"included that is not as was": {200, `{"pagination":{"next":null},"resources":[{"guid":"g"}],"included":{"spaces":7}}`},
 	} {
-		s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, body) })
+		s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("page") {
+				hangUp(w, r)
+			}
+			reply(w, test.status, test.body)
+		})
 		err := Pages(t.Context(), s.client(t, nil), rowsNamed, func(p Page[row]) error {
 			return p.DecodeIncluded(&struct {
 				Spaces []row `json:"spaces"`

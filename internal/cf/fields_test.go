@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
@@ -91,7 +89,6 @@ type walk struct {
 func walks(t *testing.T) map[string]walk {
 	t.Helper()
 	ctx := t.Context()
-	list := func(row string) string { return `{"pagination":{"next":null},"resources":[` + row + `]}` }
 	decides := field{"last_operation": true, "last_operation.type": true, "last_operation.state": true, "relationships": true,
 		"metadata": true, "metadata.labels": true, "metadata.annotations": true}
 	for _, key := range []string{"ferry-operation", "ferry-seq", "ferry-id", "other"} {
@@ -151,8 +148,8 @@ func walks(t *testing.T) map[string]walk {
 	}
 }
 
-// TestWhatIsOptionalMayBeMissing [20]: each field that Cloud Foundry documents, missing, null, or of another type,
-// keeps nothing else from being read, but for the few that decide something: those are never guessed.
+// TestWhatIsOptionalMayBeMissing: each field that Cloud Foundry documents, missing, null, or of another type, keeps
+// nothing else from being read, but for the few that decide something: those are never guessed.
 func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 	t.Parallel()
 	for kind, w := range walks(t) {
@@ -165,7 +162,7 @@ func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 					reply(w, 200, body)
 					return
 				}
-				reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
+				reply(w, 404, notFound("not found"))
 			})
 			b := s.backend(t, nil)
 			b.instances.flavors.learn(cloudController)
@@ -181,42 +178,5 @@ func TestWhatIsOptionalMayBeMissing(t *testing.T) {
 				t.Errorf("only %d fields were tried", fields)
 			}
 		})
-	}
-}
-
-// TestWhatIsToldIsHandedOn: that a field may be missing does not lose it when it is there.
-func TestWhatIsToldIsHandedOn(t *testing.T) {
-	t.Parallel()
-	list := func(row string) string { return `{"pagination":{"next":null},"resources":[` + row + `]}` }
-	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
-		reply(w, 200, map[string]string{
-			"/v3/service_offerings": list(wholeOffering), "/v3/service_plans": list(wholePlan), "/v3/service_instances": list(wholeInstance),
-		}[r.URL.Path])
-	})
-	b := s.backend(t, nil)
-	market, err := b.Marketplace(t.Context())
-	schema := json.RawMessage(`{"type":"object"}`)
-	want := broker.Marketplace{Offerings: []broker.MarketOffering{{
-		GUID: "o", CatalogID: "bo", Name: "db", Description: "x", Tags: []string{"a"}, Requires: []string{"syslog_drain"},
-		Bindable: true, PlanUpdateable: true, InstancesRetrievable: true, BindingsRetrievable: true, Shareable: true,
-		DocumentationURL: "https://d.example.org", Metadata: json.RawMessage(`{"a":1}`),
-		Plans: []broker.MarketPlan{{
-			GUID: "p", CatalogID: "bp", Name: "small", Description: "x", Bindable: true, PlanUpdateable: true,
-			MaximumPollingDuration: 60e9, MaintenanceVersion: "1.0.0", MaintenanceDescription: "x",
-			Costs: json.RawMessage(`[{"currency":"USD","amount":1.5,"unit":"MONTHLY"}]`), Metadata: json.RawMessage(`{"a":1}`),
-			CreateSchema: schema, UpdateSchema: schema, BindSchema: schema,
-		}},
-	}}}
-	if diff := cmp.Diff(want, market); err != nil || diff != "" {
-		t.Errorf("marketplace: %v (-want +got):\n%s", err, diff)
-	}
-	look, err := b.FindInstances(t.Context(), "one")
-	if err != nil || len(look.Rows) != 1 {
-		t.Fatalf("look %+v, %v", look, err)
-	}
-	row := look.Rows[0]
-	if row.DashboardURL != "https://d.example.org" || row.MaintenanceVersion != "1.0.0" || row.PlanGUID != "p" ||
-		row.Provided == nil || row.Provided.Labels["a"] != "b" || row.Provided.Attributes["c"] != "d" || row.Last.Description != "x" {
-		t.Errorf("row %+v, %+v; want all that was told", row, row.Provided)
 	}
 }

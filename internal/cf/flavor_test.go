@@ -41,7 +41,7 @@ func newKorifi(t *testing.T) (*stub, *korifiStub) {
 			return
 		}
 		if r.URL.Path == "/v3/spaces" && q.Has("guids") {
-			reply(w, 200, `{"pagination":{"next":null},"resources":[`+korifiSpace("s1", "org-guid")+`,`+korifiSpace("s2", "other-org")+`]}`)
+			reply(w, 200, list(korifiSpace("s1", "org-guid"), korifiSpace("s2", "other-org")))
 			return
 		}
 		ordinary.ServeHTTP(w, r)
@@ -60,15 +60,15 @@ func (k *korifiStub) answer(w http.ResponseWriter, r *http.Request) {
 			return `{"guid":"` + guid + `","name":"one","relationships":{"space":{"data":{"guid":"` + space + `"}}},
 				"metadata":{"labels":{"ferry-client":"suite"},"annotations":{"ferry-operation":"create-1","ferry-seq":"7"}}}`
 		}
-		reply(w, 200, `{"pagination":{"next":null},"resources":[`+row("ours", "s1")+`,`+row("theirs", "s2")+`,`+row("untold", "s3")+`]}`)
+		reply(w, 200, list(row("ours", "s1"), row("theirs", "s2"), row("untold", "s3")))
 	case "GET /v3/service_credential_bindings":
 		k.list(w)
 	case "POST /v3/service_credential_bindings":
 		k.make(w, r)
 	case "GET /v3/service_offerings":
-		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"o1","name":"db","available":true}]}`)
+		reply(w, 200, list(`{"guid":"o1","name":"db","available":true}`))
 	case "GET /v3/service_plans":
-		reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"p1","name":"small","available":true,"relationships":{"service_offering":{"data":{"guid":"o1"}}}}]}`)
+		reply(w, 200, list(`{"guid":"p1","name":"small","available":true,"relationships":{"service_offering":{"data":{"guid":"o1"}}}}`))
 	default:
 		reply(w, 200, `{"guid":"g"}`)
 	}
@@ -82,7 +82,7 @@ func (k *korifiStub) list(w http.ResponseWriter) {
 		quoted, _ := json.Marshal(name)
 		rows[i] = `{"guid":"` + url.PathEscape(name) + `","name":` + string(quoted) + `,"relationships":{"service_instance":{"data":{"guid":"ours"}}}}`
 	}
-	reply(w, 200, `{"pagination":{"next":null},"resources":[`+strings.Join(rows, ",")+`]}`)
+	reply(w, 200, list(rows...))
 }
 
 func (k *korifiStub) make(w http.ResponseWriter, r *http.Request) {
@@ -104,40 +104,34 @@ func (k *korifiStub) refusals() int {
 	return k.refused
 }
 
+// TestKorifisFiltersAreLearntOnce, whatever is read first.
 func TestKorifisFiltersAreLearntOnce(t *testing.T) {
 	t.Parallel()
-	s, k := newKorifi(t)
-	b := s.backend(t, nil)
-	for range 2 {
-		look, err := b.FindInstances(t.Context(), "one")
-		if err != nil || len(look.Rows) != 2 || look.Rows[0].GUID != "ours" || look.Rows[1].GUID != "untold" {
-			t.Fatalf("look %+v, %v; want ours, and the one whose space is not told", look.Rows, err)
-		}
-	}
-	market, err := b.Marketplace(t.Context())
-	if err != nil || len(market.Offerings) != 1 || len(market.Offerings[0].Plans) != 1 {
-		t.Errorf("marketplace %+v, %v", market, err)
-	}
-	list, err := b.Marked(t.Context())
-	if err != nil || len(list) != 2 {
-		t.Errorf("marked %+v, %v; want two instances", list, err)
-	}
-	if n := k.refusals(); n != 2 {
-		t.Errorf("%d filters were refused, want the first and the question that it raised", n)
-	}
-}
-
-func TestKorifisMarketplaceIsReadFirst(t *testing.T) {
-	t.Parallel()
-	s, k := newKorifi(t)
-	b := s.backend(t, nil)
-	for range 2 {
-		if market, err := b.Marketplace(t.Context()); err != nil || len(market.Offerings) != 1 || len(market.Offerings[0].Plans) != 1 {
+	market := func(b *Backend) {
+		market, err := b.Marketplace(t.Context())
+		if err != nil || len(market.Offerings) != 1 || len(market.Offerings[0].Plans) != 1 {
 			t.Errorf("marketplace %+v, %v", market, err)
 		}
 	}
-	if n := k.refusals(); n != 2 {
-		t.Errorf("%d filters were refused, want the first and the question that it raised", n)
+	find := func(b *Backend) {
+		look, err := b.FindInstances(t.Context(), "one")
+		if diff := cmp.Diff([]string{"ours", "untold"}, guidsOf(look)); err != nil || diff != "" { // and not another org's
+			t.Errorf("%v (-want +got):\n%s", err, diff)
+		}
+	}
+	for _, reads := range [][]func(*Backend){{find, find, market}, {market, market, find}} {
+		s, k := newKorifi(t)
+		b := s.backend(t, nil)
+		for _, read := range reads {
+			read(b)
+		}
+		list, err := b.Marked(t.Context())
+		if err != nil || len(list) != 2 {
+			t.Errorf("marked %+v, %v; want two instances", list, err)
+		}
+		if n := k.refusals(); n != 2 {
+			t.Errorf("%d filters were refused, want the first and the question that it raised", n)
+		}
 	}
 }
 
@@ -210,8 +204,8 @@ func TestKorifiIsNotAskedToChange(t *testing.T) {
 	}
 }
 
-// TestNothingIsChangedWhileTheDialectIsUnknown: not knowing it is no licence.
-func TestNothingIsChangedWhileTheDialectIsUnknown(t *testing.T) {
+// TestNothingIsChangedWhileTheFlavorIsUnknown: not knowing it is no licence.
+func TestNothingIsChangedWhileTheFlavorIsUnknown(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, accept)
 	ordinary := s.Config.Handler
@@ -236,7 +230,7 @@ func TestOldCloudControllerIsNoKorifi(t *testing.T) {
 		case r.URL.Query().Has("fields[space]"):
 			reply(w, 400, cfError(10005, "CF-BadQueryParameter", "The query parameter is invalid: Unknown query parameter(s): 'fields'"))
 		case r.Method == http.MethodGet:
-			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"g","name":"one"}]}`)
+			reply(w, 200, list(`{"guid":"g","name":"one"}`))
 		default:
 			accept(w, r)
 		}
@@ -250,8 +244,8 @@ func TestOldCloudControllerIsNoKorifi(t *testing.T) {
 	}
 }
 
-// TestDialectIsLearntByManyAtOnce runs under the race detector.
-func TestDialectIsLearntByManyAtOnce(t *testing.T) {
+// TestFlavorIsLearntByManyAtOnce runs under the race detector.
+func TestFlavorIsLearntByManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s, _ := newKorifi(t)
 	b := s.backend(t, nil)
@@ -274,7 +268,7 @@ func TestDialectIsLearntByManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestDialectIsSeenInJobs(t *testing.T) {
+func TestFlavorShowsInJobs(t *testing.T) {
 	t.Parallel()
 	for job, want := range map[string]flavor{"j-1": cloudController, "managed_service_instance.create~g": korifi} {
 		var f flavors
@@ -288,8 +282,8 @@ func TestDialectIsSeenInJobs(t *testing.T) {
 	}
 }
 
-// TestKorifisInstancesMayBeGone [22]: its API does not know the call for parameters, so that the answer to it does not
-// tell whether there is an instance.
+// TestKorifisInstancesMayBeGone: its API does not know the call for parameters, so that the answer to it does not tell
+// whether there is an instance.
 func TestKorifisInstancesMayBeGone(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
@@ -297,7 +291,7 @@ func TestKorifisInstancesMayBeGone(t *testing.T) {
 		case instancesRoute + "/there":
 			reply(w, 200, `{"guid":"there","name":"one"}`)
 		case instancesRoute + "/gone":
-			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "Service Instance not found. Ensure it exists and you have access to it."))
+			reply(w, 404, notFound("Service Instance not found. Ensure it exists and you have access to it."))
 		case instancesRoute + "/unclear":
 			reply(w, 502, "<html>")
 		default:

@@ -1,7 +1,6 @@
 package cf
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -60,7 +59,7 @@ func spaceThatSomebodyElseMadeIsFound(t *testing.T) {
 			made.Store(true)
 			reply(w, 422, unprocessable("Name must be unique per organization"))
 		case r.URL.Path == "/v3/spaces" && made.Load():
-			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"their-space","name":"mysql"}]}`)
+			reply(w, 200, list(`{"guid":"their-space","name":"mysql"}`))
 		default:
 			s.ServeHTTP(w, r)
 		}
@@ -87,7 +86,7 @@ func TestWithoutASpaceNothingIsSent(t *testing.T) {
 		"the org was made anew":   {422, unprocessable("Invalid organization. Ensure the organization exists and you have access to it."), lifecycle.ReplyBusy},
 		"taken, but not found":    {422, unprocessable("Name must be unique per organization"), lifecycle.ReplyBusy},
 		"another refusal":         {422, unprocessable("Name is too long (maximum is 255 characters)"), lifecycle.ReplyRefused},
-		"an operation of another": {404, cfError(10010, "CF-ResourceNotFound", "x"), lifecycle.ReplyBusy},
+		"an operation of another": {404, notFound("x"), lifecycle.ReplyBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,8 +184,7 @@ func TestMissingRoleIsTaken(t *testing.T) {
 	}
 }
 
-// TestNamesAreComparedAsCloudFoundryDoes [17]: without case, for orgs and for spaces; what has that very name comes
-// first.
+// TestNamesAreComparedAsCloudFoundryDoes: without case, for orgs and for spaces; what has that very name comes first.
 func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
 	t.Parallel()
 	orgs := func(names ...string) string { return strings.ReplaceAll(spacesOf(names...), "guid-of-", "org-") }
@@ -207,15 +205,15 @@ func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
 			ordinary := s.Config.Handler
 			s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				lists := map[string]string{"/v3/organizations": test.orgs, "/v3/spaces": test.spaces}
-				switch list := lists[r.URL.Path]; {
-				case list == "":
+				switch known := lists[r.URL.Path]; {
+				case known == "":
 					ordinary.ServeHTTP(w, r)
 				case r.Method == http.MethodPost:
 					reply(w, 422, unprocessable("Name must be unique per organization"))
 				case r.URL.Query().Has("names") && !test.filters:
-					reply(w, 200, emptyList)
+					reply(w, 200, list())
 				default:
-					reply(w, 200, list)
+					reply(w, 200, known)
 				}
 			})
 			b := s.backend(t, func(c *Config) { c.Org = test.org })
@@ -230,8 +228,8 @@ func TestNamesAreComparedAsCloudFoundryDoes(t *testing.T) {
 	}
 }
 
-// TestPlaceIsTheSameHoweverItIsWritten (docs/protocol.md 3.2): absence counts at home only, and home is one org of one
-// Cloud Foundry, not the letters of an address.
+// TestPlaceIsTheSameHoweverItIsWritten (docs/protocol.md 3.2): absence counts only in the place that was recorded,
+// which is one org of one Cloud Foundry, not the letters of an address.
 func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)
@@ -273,37 +271,9 @@ func TestPlaceIsTheSameHoweverItIsWritten(t *testing.T) {
 	}
 }
 
-// TestLooksSayWhereTheyWereMade (docs/protocol.md 3.2).
-func TestLooksSayWhereTheyWereMade(t *testing.T) {
-	t.Parallel()
-	s := newStub(t, busyCloud)
-	want := broker.Place{API: s.URL, OrgGUID: "org-guid"}
-	for name, find := range map[string]func(context.Context, *Backend) (broker.Look, error){
-		"FindInstances": func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindInstances(ctx, "one") },
-		"FindInstance":  func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindInstance(ctx, "g") },
-		"FindKeys":      func(ctx context.Context, b *Backend) (broker.Look, error) { return b.FindKeys(ctx, "g", "k") },
-	} {
-		b := s.backend(t, nil)
-		b.instances.flavors.learn(cloudController) // so that nothing else asks for the org
-		if look, err := find(t.Context(), b); err != nil || look.Place != want || len(look.Rows) != 1 {
-			t.Errorf("%s: %+v, %v; want a row at %+v", name, look, err, want)
-		}
-	}
-}
-
-func TestOrgOutOfSightIsTheLogins(t *testing.T) {
-	t.Parallel()
-	s := newStub(t, accept)
-	_, err := s.backend(t, func(c *Config) { c.Org = "no-such-org" }).FindInstances(t.Context(), "one")
-	if !loginAtFault(err) || !strings.Contains(err.Error(), string(ccapi.AdviceOrg)) {
-		t.Errorf("error %v, want advice on the org", err)
-	}
-}
-
 // TestMissingRoleIsTakenForEverything: what exists already tells its space.
 func TestMissingRoleIsTakenForEverything(t *testing.T) {
 	t.Parallel()
-	const token = "e30.eyJjbGllbnRfaWQiOiJmZXJyeSJ9.c2ln" // {"client_id":"ferry"}
 	for _, request := range []string{
 		"PATCH /v3/service_instances/g", "DELETE /v3/service_instances/g",
 		"POST /v3/service_credential_bindings", "DELETE /v3/service_credential_bindings/k1",
@@ -320,7 +290,7 @@ func TestMissingRoleIsTakenForEverything(t *testing.T) {
 				reply(w, 403, cfError(10003, "CF-NotAuthorized", "You are not authorized to perform the requested action"))
 			}
 		})
-		g.token = token
+		g.token = tokenWith(`{"client_id":"ferry"}`)
 		answer, err := everyCall(t.Context(), g.backend(t, nil))[request]()
 		if answer.Reply != lifecycle.ReplyBusy || err == nil {
 			t.Errorf("%s: %+v, %v; want busy", request, answer, err)

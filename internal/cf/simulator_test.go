@@ -130,11 +130,11 @@ func TestBackingBrokersFailures(t *testing.T) {
 			t.Parallel()
 			f := fate{t: t, b: b, name: plan, plan: guids["faults/"+plan]}
 			verb, _, _ := strings.Cut(plan, "-")
-			sight, row := f.follow(verb)
-			if sight.State != lifecycle.JobFailed || !sight.FromBackingBroker {
-				t.Errorf("job %+v, want it failed on the broker's word", sight)
+			status, row := f.follow(verb)
+			if status.State != lifecycle.JobFailed || !status.FromBackingBroker {
+				t.Errorf("job %+v, want it failed on the broker's word", status)
 			}
-			if sight.Description == "" && row.Last.Description == "" {
+			if status.Description == "" && row.Last.Description == "" {
 				t.Errorf("no reason in the job nor in row %+v", row)
 			}
 			if row.Last.State != lifecycle.LastFailed {
@@ -155,22 +155,22 @@ type fate struct {
 func (f fate) follow(verb string) (broker.JobStatus, broker.Row) {
 	ctx, marks := f.t.Context(), broker.Marks{Operation: "op-" + f.name, Seq: 1}
 	find := func() broker.Row { return f.row(f.b.FindInstances(ctx, f.name)) }
-	sight := f.end(f.b.CreateInstance(ctx, broker.InstanceCall{Name: f.name, Offering: "faults", PlanGUID: f.plan, Marks: marks}))
+	status := f.end(f.b.CreateInstance(ctx, broker.InstanceCall{Name: f.name, Offering: "faults", PlanGUID: f.plan, Marks: marks}))
 	row := find()
 	key := func() broker.Row { return f.row(f.b.FindKeys(ctx, row.GUID, "k")) }
 	switch verb {
 	case "update":
-		sight = f.end(f.b.UpdateInstance(ctx, row.GUID, broker.InstanceCall{Parameters: []byte(`{}`), Marks: marks}))
+		status = f.end(f.b.UpdateInstance(ctx, row.GUID, broker.InstanceCall{Parameters: []byte(`{}`), Marks: marks}))
 	case "delete":
-		sight = f.end(f.b.DeleteInstance(ctx, row.GUID))
+		status = f.end(f.b.DeleteInstance(ctx, row.GUID))
 	case "bind", "unbind":
-		sight = f.end(f.b.CreateKey(ctx, broker.KeyCall{Name: "k", InstanceGUID: row.GUID, Marks: marks}))
+		status = f.end(f.b.CreateKey(ctx, broker.KeyCall{Name: "k", InstanceGUID: row.GUID, Marks: marks}))
 		if verb == "unbind" {
-			sight = f.end(f.b.DeleteKey(ctx, key().GUID))
+			status = f.end(f.b.DeleteKey(ctx, key().GUID))
 		}
-		return sight, key()
+		return status, key()
 	}
-	return sight, find()
+	return status, find()
 }
 
 // row returns the only row of a look-up.
@@ -189,13 +189,13 @@ func (f fate) end(answer broker.Answer, err error) broker.JobStatus {
 		f.t.Fatalf("answer %+v, %v; want accepted", answer, err)
 	}
 	for deadline := time.After(10 * time.Second); ; {
-		sight, err := f.b.Job(f.t.Context(), answer.Job)
-		if err != nil || sight.State.Ended() {
-			return sight
+		status, err := f.b.Job(f.t.Context(), answer.Job)
+		if err != nil || status.State.Ended() {
+			return status
 		}
 		select {
 		case <-deadline:
-			f.t.Fatalf("job %+v does not end", sight)
+			f.t.Fatalf("job %+v does not end", status)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -354,19 +354,6 @@ func TestBlindLoginSeesNoAbsence(t *testing.T) {
 			f.row(f.b.FindKeys(t.Context(), row.GUID, "k"))
 		})
 	}
-}
-
-// TestRoleIsTakenForKeys: an org manager's login that lost its role in the space.
-func TestRoleIsTakenForKeys(t *testing.T) {
-	t.Parallel()
-	f := newFoundry(t, cfsim.Options{})
-	f.end(f.create())
-	row := f.row(f.b.FindInstances(t.Context(), "one"))
-	f.condition(`{"permissions":{"ferry":"org_manager"}}`)
-	if answer, err := f.bind(row.GUID); answer.Reply != lifecycle.ReplyBusy || err == nil {
-		t.Fatalf("first %+v, %v; want busy while the role is taken", answer, err)
-	}
-	f.end(f.bind(row.GUID))
 }
 
 // fresh is a client whose connections nobody else closes: a test server that stops closes the idle ones of

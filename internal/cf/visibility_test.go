@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,79 +17,93 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-const emptyList = `{"pagination":{"next":null},"resources":[]}`
-
-// blindness is what a login is shown after it lost sight of something.
-type blindness struct {
-	org, spaces, roles string // bodies; empty: as ever
-	orgStatus          int
-	scope              string
+// permissions are what a login may see: the spaces, its roles, and the org. It sees no instance and no key.
+type permissions struct {
+	spaces, roles string           // lists; empty: one space that is called postgres, and no role
+	org           http.HandlerFunc // nil: it sees the org
+	scope         string
 }
 
-// blindable returns a backend that knows its org and its space, and a Cloud Foundry that shows no instance and no key.
-func blindable(t *testing.T, sees blindness) (*stub, *Backend) {
+// backend returns one that knows its org and its space already, or nothing yet, as after a start.
+func (p permissions) backend(t *testing.T, known bool) (*stub, *Backend) {
 	t.Helper()
-	token := tokenWith(`{"client_id":"ferry","scope":["` + sees.scope + `"]}`)
-	lists := []string{"/v3/service_instances", "/v3/service_credential_bindings", "/v3/service_offerings", "/v3/service_plans"}
-	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && !slices.Contains(lists, r.URL.Path) {
-			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
-			return
-		}
-		if r.Method == http.MethodPatch {
-			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "Service instance not found"))
-			return
-		}
-		reply(w, 200, emptyList)
-	})
-	g.token = token
-	b := g.backend(t, nil)
-	if _, err := b.places.space(t.Context(), "postgres"); err != nil {
-		t.Fatal(err)
-	}
-	before := g.Config.Handler
-	g.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := map[string]string{
-			"/v3/organizations/org-guid": sees.org, "/v3/spaces": sees.spaces, "/v3/roles": sees.roles,
-		}[r.URL.Path]
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case body == "":
-			before.ServeHTTP(w, r)
-		case r.URL.Path == "/v3/organizations/org-guid":
-			reply(w, sees.orgStatus, body)
+		case r.URL.Path == "/v3/roles" && p.roles != "":
+			reply(w, 200, p.roles)
+		case r.Method == http.MethodGet && strings.Count(r.URL.Path, "/") == 2:
+			reply(w, 200, list())
 		default:
-			reply(w, 200, body)
+			reply(w, 404, notFound("not found"))
 		}
 	})
-	return g, b
+	s.token = tokenWith(`{"client_id":"ferry","scope":["` + p.scope + `"]}`)
+	b := s.backend(t, nil)
+	if known {
+		if _, err := b.places.space(t.Context(), "postgres"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.spaces != "" {
+		s.spaces = p.spaces
+	}
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.org != nil && r.URL.Path == "/v3/organizations/org-guid" {
+			p.org(w, r)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+	return s, b
 }
 
-// TestEmptyLooksOfABlindLogin: what the login may not see is not absent.
-func TestEmptyLooksOfABlindLogin(t *testing.T) {
+// spacesOf is a list of spaces of these names.
+func spacesOf(names ...string) string {
+	rows := make([]string, len(names))
+	for i, name := range names {
+		rows[i] = `{"guid":"guid-of-` + name + `","name":"` + name + `"}`
+	}
+	return list(rows...)
+}
+
+// TestWhatTheLoginMayNotSeeIsNotAbsent (docs/protocol.md 3.2): neither to a process that knows its spaces nor to one
+// that has just started, which has to find out what it may see before it says that nothing is there.
+func TestWhatTheLoginMayNotSeeIsNotAbsent(t *testing.T) {
 	t.Parallel()
-	gone := cfError(10010, "CF-ResourceNotFound", "Organization not found")
+	const started, known, admin = false, true, "cloud_controller.admin"
+	manager := list(`{"guid":"r","type":"organization_manager"}`)
+	gone := func(w http.ResponseWriter, _ *http.Request) { reply(w, 404, notFound("Organization not found")) }
+	gateway := func(w http.ResponseWriter, _ *http.Request) { reply(w, 502, "<html>") }
 	for name, test := range map[string]struct {
-		sees   blindness
-		absent bool
-		fault  bool
+		known    bool
+		offering string
+		sees     permissions
+		absent   bool
+		fault    bool
 	}{
-		"it sees all":                               {blindness{}, true, false},
-		"the org is out of sight":                   {blindness{spaces: emptyList, org: gone, orgStatus: 404}, false, true},
-		"the org cannot be asked for":               {blindness{spaces: emptyList, org: "<html>", orgStatus: 502}, false, false},
-		"a space is out of sight":                   {blindness{spaces: emptyList, roles: emptyList}, false, true},
-		"a space was deleted, an admin looks":       {blindness{spaces: emptyList, scope: "cloud_controller.admin"}, true, false},
-		"a space was deleted, an org manager looks": {blindness{spaces: emptyList, roles: `{"pagination":{"next":null},"resources":[{"guid":"r","type":"organization_manager"}]}`}, true, false},
-		"roles cannot be asked for":                 {blindness{spaces: emptyList, roles: "<html>"}, false, false},
+		"it sees all":                               {known, "", permissions{}, true, false},
+		"the org cannot be seen":                    {known, "", permissions{spaces: list(), org: gone}, false, true},
+		"the org cannot be asked for":               {known, "", permissions{spaces: list(), org: gateway}, false, false},
+		"a space cannot be seen":                    {known, "", permissions{spaces: list()}, false, true},
+		"a space was deleted, an admin looks":       {known, "", permissions{spaces: list(), scope: admin}, true, false},
+		"a space was deleted, an org manager looks": {known, "", permissions{spaces: list(), roles: manager}, true, false},
+		"roles cannot be asked for":                 {known, "", permissions{spaces: list(), roles: "<html>"}, false, false},
+
+		"a developer who sees the space":                {started, "postgres", permissions{}, true, false},
+		"but for the case of its name":                  {started, "postgres", permissions{spaces: spacesOf("PostgreS")}, true, false},
+		"a developer who lost the role in it":           {started, "postgres", permissions{spaces: spacesOf("queue")}, false, true},
+		"a login that is only an org's auditor":         {started, "postgres", permissions{spaces: list()}, false, true},
+		"a developer who is not told which space it is": {started, "", permissions{}, false, true},
+		"a manager of the org, and no space yet":        {started, "postgres", permissions{spaces: list(), roles: manager}, true, false},
+		"a manager who is not told":                     {started, "", permissions{spaces: list(), roles: manager}, true, false},
+		"an administrator":                              {started, "postgres", permissions{spaces: list(), scope: admin}, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for what, find := range map[string]func(*Backend) (broker.Look, error){
-				"FindInstances": func(b *Backend) (broker.Look, error) { return b.FindInstances(t.Context(), "one") },
-				"FindInstance":  func(b *Backend) (broker.Look, error) { return b.FindInstance(t.Context(), "g") },
-				"FindKeys":      func(b *Backend) (broker.Look, error) { return b.FindKeys(t.Context(), "g", "k") },
-			} {
-				_, b := blindable(t, test.sees)
-				look, err := find(b)
+			ctx := broker.WithOffering(t.Context(), test.offering)
+			for what := range looks(ctx, nil) {
+				_, b := test.sees.backend(t, test.known)
+				look, err := looks(ctx, b)[what]()
 				if (err == nil) != test.absent || len(look.Rows) != 0 || loginAtFault(err) != test.fault {
 					t.Errorf("%s: %+v, %v; want absent %v, the login at fault %v", what, look, err, test.absent, test.fault)
 				}
@@ -98,15 +111,15 @@ func TestEmptyLooksOfABlindLogin(t *testing.T) {
 					t.Errorf("%s: %v says the wrong thing", what, err)
 				}
 			}
-			_, b := blindable(t, test.sees)
-			answer, err := b.UpdateInstance(t.Context(), "g", broker.InstanceCall{PlanGUID: "p"})
+			_, b := test.sees.backend(t, test.known)
+			answer, err := b.UpdateInstance(ctx, "g", broker.InstanceCall{PlanGUID: "p"})
 			if (answer.Reply == lifecycle.ReplyAbsent) != test.absent || err == nil {
 				t.Errorf("update: %+v, %v; want absent %v", answer, err, test.absent)
 			}
-			if market, err := b.Marketplace(t.Context()); (err == nil) != test.absent {
+			if market, err := b.Marketplace(ctx); test.known && (err == nil) != test.absent {
 				t.Errorf("marketplace: %+v, %v; want an empty one %v", market, err, test.absent)
 			}
-			if _, err := b.KeyDetails(t.Context(), "k"); errors.Is(err, broker.ErrNotFound) != test.absent {
+			if _, err := b.KeyDetails(ctx, "k"); errors.Is(err, broker.ErrNotFound) != test.absent {
 				t.Errorf("details: %v; want absent %v", err, test.absent)
 			}
 		})
@@ -118,7 +131,7 @@ func TestEmptyLooksOfABlindLogin(t *testing.T) {
 func TestEmptyLookCosts(t *testing.T) {
 	t.Parallel()
 	const instances, keys, spaces = "GET /v3/service_instances", "GET /v3/service_credential_bindings", "GET /v3/spaces"
-	s, b := blindable(t, blindness{})
+	s, b := permissions{}.backend(t, true)
 	b.instances.flavors.learn(cloudController)
 	ctx := broker.WithOffering(t.Context(), "postgres")
 	for _, test := range []struct {
@@ -145,7 +158,7 @@ func TestEmptyLookCosts(t *testing.T) {
 // TestDeletedSpaceIsForgotten: once who sees all there is misses it, nothing waits for it.
 func TestDeletedSpaceIsForgotten(t *testing.T) {
 	t.Parallel()
-	_, b := blindable(t, blindness{spaces: emptyList, scope: "cloud_controller.admin"})
+	_, b := permissions{spaces: list(), scope: "cloud_controller.admin"}.backend(t, true)
 	if _, err := b.FindInstances(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +174,7 @@ func TestDetailsThatTheLoginMayNotRead(t *testing.T) {
 			reply(w, 200, `{"guid":"k","name":"n"}`)
 			return
 		}
-		reply(w, 404, cfError(10010, "CF-ResourceNotFound", "Service credential binding not found"))
+		reply(w, 404, notFound("Service credential binding not found"))
 	})
 	_, err := s.backend(t, nil).KeyDetails(t.Context(), "k")
 	if err == nil || errors.Is(err, broker.ErrNotFound) || !loginAtFault(err) {
@@ -169,106 +182,35 @@ func TestDetailsThatTheLoginMayNotRead(t *testing.T) {
 	}
 }
 
-// cold is a Cloud Foundry that a process has just met: what its login may see of the spaces, and as whom it came.
-type cold struct {
-	spaces, roles, payload string
-}
-
-// spacesOf is a list of spaces of these names.
-func spacesOf(names ...string) string {
-	rows := make([]string, len(names))
-	for i, name := range names {
-		rows[i] = `{"guid":"guid-of-` + name + `","name":"` + name + `"}`
-	}
-	return `{"pagination":{"next":null},"resources":[` + strings.Join(rows, ",") + `]}`
-}
-
-// meets returns a backend that knows nothing yet, and a Cloud Foundry that shows it no instance and no key.
-func (c cold) meets(t *testing.T) (*stub, *Backend) {
-	t.Helper()
-	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case r.URL.Path == "/v3/roles":
-			reply(w, 200, c.roles)
-		case r.Method == http.MethodGet && strings.Count(r.URL.Path, "/") == 2:
-			reply(w, 200, emptyList)
-		default:
-			reply(w, 404, cfError(10010, "CF-ResourceNotFound", "not found"))
-		}
-	})
-	g.token = tokenWith(c.payload)
-	g.spaces = c.spaces
-	return g, g.backend(t, nil)
-}
-
-// TestAbsenceIsNotBelievedByAProcessThatHasJustStarted (docs/protocol.md 3.2): it has to find out what it may see
-// before it says that nothing is there.
-func TestAbsenceIsNotBelievedByAProcessThatHasJustStarted(t *testing.T) {
+// TestAbsenceIsNotBelievedByAnOldConfirmation (docs/protocol.md 3.2): what could be seen a moment ago proves nothing.
+func TestAbsenceIsNotBelievedByAnOldConfirmation(t *testing.T) {
 	t.Parallel()
-	const developer, admin = `{"client_id":"ferry","scope":["cloud_controller.read"]}`, `{"client_id":"ferry","scope":["cloud_controller.admin"]}`
-	manager := `{"pagination":{"next":null},"resources":[{"guid":"r","type":"organization_manager"}]}`
-	for name, test := range map[string]struct {
-		sees     cold
-		offering string
-		absent   bool
-	}{
-		"a developer who sees the space":                {cold{spacesOf("postgres"), emptyList, developer}, "postgres", true},
-		"but for the case of its name":                  {cold{spacesOf("PostgreS"), emptyList, developer}, "postgres", true},
-		"a developer who lost the role in it":           {cold{spacesOf("queue"), emptyList, developer}, "postgres", false},
-		"a login that is only an org's auditor":         {cold{emptyList, emptyList, developer}, "postgres", false},
-		"a developer who is not told which space it is": {cold{spacesOf("postgres"), emptyList, developer}, "", false},
-		"a manager of the org, and no space yet":        {cold{emptyList, manager, developer}, "postgres", true},
-		"a manager who is not told":                     {cold{emptyList, manager, developer}, "", true},
-		"an administrator":                              {cold{emptyList, emptyList, admin}, "postgres", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := broker.WithOffering(t.Context(), test.offering)
-			for what, find := range map[string]func(*Backend) (broker.Look, error){
-				"FindInstances": func(b *Backend) (broker.Look, error) { return b.FindInstances(ctx, "one", "g") },
-				"FindInstance":  func(b *Backend) (broker.Look, error) { return b.FindInstance(ctx, "g") },
-				"FindKeys":      func(b *Backend) (broker.Look, error) { return b.FindKeys(ctx, "g", "k", "k1") },
-			} {
-				_, b := test.sees.meets(t)
-				look, err := find(b)
-				if (err == nil) != test.absent || len(look.Rows) != 0 || loginAtFault(err) == test.absent {
-					t.Errorf("%s: %+v, %v; want absent %v", what, look, err, test.absent)
-				}
-			}
-		})
-	}
-}
-
-// TestAbsenceIsNotBelievedOnOldSight (docs/protocol.md 3.2): what was in sight a moment ago proves nothing.
-func TestAbsenceIsNotBelievedOnOldSight(t *testing.T) {
-	t.Parallel()
-	s, b := cold{spacesOf("postgres"), emptyList, `{"client_id":"ferry"}`}.meets(t)
+	s, b := permissions{}.backend(t, false)
 	b.instances.visibility.now = stopped
 	ctx := broker.WithOffering(t.Context(), "postgres")
 	if look, err := b.FindInstances(ctx, "one"); err != nil || len(look.Rows) != 0 {
 		t.Fatalf("%+v, %v; want nothing there", look, err)
 	}
-	s.spaces = emptyList // the login loses its role
+	s.spaces = list() // the login loses its role
 	if look, err := b.FindInstances(ctx, "two"); err == nil {
-		t.Errorf("%+v; want that the login is blind", look)
+		t.Errorf("%+v; want that the login does not see the space", look)
 	}
 }
 
-// TestAStrangersRowProvesNoSight (docs/protocol.md 3.2): our own may be in a space that is out of sight.
-func TestAStrangersRowProvesNoSight(t *testing.T) {
+// TestAStrangersRowConfirmsNothing (docs/protocol.md 3.2): our own may be in a space that cannot be seen.
+func TestAStrangersRowConfirmsNothing(t *testing.T) {
 	t.Parallel()
-	g := newStub(t, func(w http.ResponseWriter, r *http.Request) {
+	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v3/service_instances" && r.URL.Query().Has("names") {
-			reply(w, 200, `{"pagination":{"next":null},"resources":[{"guid":"theirs","name":"one"}]}`)
+			reply(w, 200, list(`{"guid":"theirs","name":"one"}`))
 			return
 		}
-		reply(w, 200, emptyList)
+		reply(w, 200, list())
 	})
-	g.token = tokenWith(`{"client_id":"ferry"}`)
-	g.spaces = spacesOf("queue")
-	look, err := g.backend(t, nil).FindInstances(broker.WithOffering(t.Context(), "postgres"), "one", "ours")
+	s.token, s.spaces = tokenWith(`{"client_id":"ferry"}`), spacesOf("queue")
+	look, err := s.backend(t, nil).FindInstances(broker.WithOffering(t.Context(), "postgres"), "one", "ours")
 	if err == nil {
-		t.Errorf("%+v; want that the login is blind", look)
+		t.Errorf("%+v; want that the login does not see the space", look)
 	}
 }
 
