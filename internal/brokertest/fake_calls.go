@@ -54,7 +54,7 @@ func (c *FakeCloud) CreateKey(ctx context.Context, q broker.KeyCall) (broker.Ans
 }
 
 // create adds the row unless its name is taken; a row whose create failed gives way.
-func (c *FakeCloud) create(r *fakeRow, planned End) broker.Answer {
+func (c *fakeState) create(r *fakeRow, planned End) broker.Answer {
 	for _, other := range c.rows {
 		if other.key != r.key || other.name != r.name || other.place != r.place {
 			continue
@@ -168,7 +168,7 @@ func (c *FakeCloud) parameters(ctx context.Context, guid string, key bool) (json
 	return nil, broker.ErrNotFound
 }
 
-func (c *FakeCloud) row(guid string, key bool) *fakeRow {
+func (c *fakeState) row(guid string, key bool) *fakeRow {
 	i := slices.IndexFunc(c.rows, func(r *fakeRow) bool { return r.guid == guid && r.key == key })
 	if i < 0 {
 		return nil
@@ -177,7 +177,7 @@ func (c *FakeCloud) row(guid string, key bool) *fakeRow {
 }
 
 // add gives the row a GUID that no row ever had.
-func (c *FakeCloud) add(r *fakeRow) {
+func (c *fakeState) add(r *fakeRow) {
 	c.made++
 	r.guid = fmt.Sprintf("guid-%04d", c.made)
 	r.changed = c.options.Now()
@@ -185,24 +185,24 @@ func (c *FakeCloud) add(r *fakeRow) {
 }
 
 // remove takes the row away, and the keys of an instance with it.
-func (c *FakeCloud) remove(r *fakeRow) {
+func (c *fakeState) remove(r *fakeRow) {
 	c.rows = slices.DeleteFunc(c.rows, func(o *fakeRow) bool {
 		return o == r || (o.key && !r.key && o.place == r.guid)
 	})
 }
 
-func (c *FakeCloud) note(r *fakeRow, verb lifecycle.Verb, state lifecycle.LastState, description string) {
+func (c *fakeState) note(r *fakeRow, verb lifecycle.Verb, state lifecycle.LastState, description string) {
 	r.last = lifecycle.LastOperation{Verb: verb, State: state, Description: description}
 	r.changed = c.options.Now()
 }
 
-func (c *FakeCloud) count(name string, change func(*Effects)) {
+func (c *fakeState) count(name string, change func(*Effects)) {
 	e := c.effects[name]
 	change(&e)
 	c.effects[name] = e
 }
 
-func (c *FakeCloud) due(plan string) time.Time {
+func (c *fakeState) due(plan string) time.Time {
 	at := c.options.Now()
 	if plan == PlanSlow {
 		at = at.Add(c.options.SlowFor)

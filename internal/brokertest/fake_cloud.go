@@ -30,7 +30,11 @@ type CloudOptions struct {
 // the mark of an update is written by its success alone.
 //
 // It has no faults: a test that wants some wraps it. It may be used concurrently.
-type FakeCloud struct {
+type FakeCloud struct{ *fakeState }
+
+// fakeState is what a FakeCloud holds, with the methods by which a test looks at it and changes it. Those that are not
+// exported are called with the lock held; enter takes it.
+type fakeState struct {
 	options CloudOptions
 
 	mu      sync.Mutex
@@ -64,11 +68,11 @@ func (r *fakeRow) busy() bool { return r.job != nil && !r.job.status.State.Ended
 
 // NewFakeCloud returns an empty cloud with the marketplace of FakePlans.
 func NewFakeCloud(o CloudOptions) *FakeCloud {
-	return &FakeCloud{options: o, effects: map[string]Effects{}}
+	return &FakeCloud{&fakeState{options: o, effects: map[string]Effects{}}}
 }
 
 // enter locks, and lets the jobs whose time has come end.
-func (c *FakeCloud) enter(ctx context.Context) error {
+func (c *fakeState) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -81,7 +85,7 @@ func (c *FakeCloud) enter(ctx context.Context) error {
 	return nil
 }
 
-func (c *FakeCloud) look(want func(*fakeRow) bool) broker.Look {
+func (c *fakeState) look(want func(*fakeRow) bool) broker.Look {
 	now := c.options.Now()
 	look := broker.Look{Began: now, Place: c.where()}
 	for _, r := range c.rows {
@@ -137,7 +141,7 @@ func (c *FakeCloud) Place(ctx context.Context) (broker.Place, error) {
 // Same implements broker.Backend.
 func (c *FakeCloud) Same(recorded broker.Place) bool { return recorded == c.where() }
 
-func (c *FakeCloud) where() broker.Place {
+func (c *fakeState) where() broker.Place {
 	if c.options.Place != (broker.Place{}) {
 		return c.options.Place
 	}
@@ -145,7 +149,7 @@ func (c *FakeCloud) where() broker.Place {
 }
 
 // Rename gives the row another name, as somebody may by hand.
-func (c *FakeCloud) Rename(guid, name string) {
+func (c *fakeState) Rename(guid, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.rows {
@@ -164,20 +168,20 @@ func (c *FakeCloud) find(ctx context.Context, want func(*fakeRow) bool) (broker.
 }
 
 // Plant puts an instance there that nobody's marks are on, and returns its GUID.
-func (c *FakeCloud) Plant(name, space string) string {
+func (c *fakeState) Plant(name, space string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plant(&fakeRow{name: name, place: space, plan: PlanSmall})
 }
 
 // PlantKey puts a key there that nobody's marks are on, and returns its GUID.
-func (c *FakeCloud) PlantKey(instanceGUID, name string) string {
+func (c *fakeState) PlantKey(instanceGUID, name string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plant(&fakeRow{key: true, name: name, place: instanceGUID})
 }
 
-func (c *FakeCloud) plant(r *fakeRow) string {
+func (c *fakeState) plant(r *fakeRow) string {
 	c.add(r)
 	r.last = lifecycle.LastOperation{Verb: lifecycle.Create, State: lifecycle.LastSucceeded}
 	return r.guid
@@ -185,7 +189,7 @@ func (c *FakeCloud) plant(r *fakeRow) string {
 
 // MarkFailed does what Cloud Foundry's clean-up does: it marks the create of the newest row of this name as failed,
 // while its job goes on.
-func (c *FakeCloud) MarkFailed(name string) {
+func (c *fakeState) MarkFailed(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range slices.Backward(c.rows) {
@@ -197,7 +201,7 @@ func (c *FakeCloud) MarkFailed(name string) {
 }
 
 // Vanish takes the rows of this name away without a trace, as an operator may.
-func (c *FakeCloud) Vanish(name string) {
+func (c *fakeState) Vanish(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range slices.Clone(c.rows) {
@@ -208,7 +212,7 @@ func (c *FakeCloud) Vanish(name string) {
 }
 
 // EffectsOf returns what took effect for a name.
-func (c *FakeCloud) EffectsOf(name string) Effects {
+func (c *fakeState) EffectsOf(name string) Effects {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.effects[name]
@@ -231,7 +235,7 @@ func (l Left) Living() bool {
 }
 
 // Left lists every row, oldest first: two clouds of equal content give equal lists.
-func (c *FakeCloud) Left() []Left {
+func (c *fakeState) Left() []Left {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []Left
@@ -249,7 +253,7 @@ func (c *FakeCloud) Left() []Left {
 }
 
 // Describe is Left in one line, for traces.
-func (c *FakeCloud) Describe() string {
+func (c *fakeState) Describe() string {
 	var parts []string
 	for _, l := range c.Left() {
 		parts = append(parts, fmt.Sprintf("%s=%s(%s %s/%s)", l.Name, l.GUID, l.Operation, l.Last.Verb, l.Last.State))
@@ -323,7 +327,7 @@ type fakeJob struct {
 }
 
 // start is called with the lock held. A job that need not wait has ended when it returns.
-func (c *FakeCloud) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceCall, planned End) *fakeJob {
+func (c *fakeState) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceCall, planned End) *fakeJob {
 	j := &fakeJob{
 		guid: fmt.Sprintf("job-%04d", len(c.jobs)+1), verb: verb, row: r, call: call, planned: planned,
 		status: broker.JobStatus{State: lifecycle.JobProcessing}, ends: c.due(call.PlanGUID),
@@ -338,7 +342,7 @@ func (c *FakeCloud) start(verb lifecycle.Verb, r *fakeRow, call broker.InstanceC
 }
 
 // end is called with the lock held.
-func (c *FakeCloud) end(j *fakeJob, e End) {
+func (c *fakeState) end(j *fakeJob, e End) {
 	r := j.row
 	if c.row(r.guid, r.key) != r || r.job != j {
 		e = End{Fail: true, Description: fmt.Sprintf("%s could not be completed: another operation came between", j.verb)}
@@ -353,7 +357,7 @@ func (c *FakeCloud) end(j *fakeJob, e End) {
 	}
 }
 
-func (c *FakeCloud) succeed(j *fakeJob) {
+func (c *fakeState) succeed(j *fakeJob) {
 	r := j.row
 	switch j.verb {
 	case lifecycle.Delete:
@@ -373,7 +377,7 @@ func (c *FakeCloud) succeed(j *fakeJob) {
 }
 
 // Finish ends a running job. It does nothing for one that has ended.
-func (c *FakeCloud) Finish(job string, e End) {
+func (c *fakeState) Finish(job string, e End) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.jobs, func(j *fakeJob) bool { return j.guid == job && !j.status.State.Ended() })
@@ -383,7 +387,7 @@ func (c *FakeCloud) Finish(job string, e End) {
 }
 
 // FinishAll ends the running jobs as their plans want it, oldest first, until none runs.
-func (c *FakeCloud) FinishAll() {
+func (c *fakeState) FinishAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
@@ -394,7 +398,7 @@ func (c *FakeCloud) FinishAll() {
 }
 
 // Running lists the jobs that have not ended, oldest first.
-func (c *FakeCloud) Running() []string {
+func (c *fakeState) Running() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []string
@@ -407,7 +411,7 @@ func (c *FakeCloud) Running() []string {
 }
 
 // Forget makes Cloud Foundry lose every job that has ended, as it does after a while.
-func (c *FakeCloud) Forget() {
+func (c *fakeState) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, j := range c.jobs {
