@@ -134,7 +134,7 @@ type Poll struct {
 	Description string
 	// RetryAfter in whole seconds while in progress; else 0.
 	RetryAfter int
-	// Finished delete: the operation polled was a delete that ended (quirk finished_delete).
+	// DeleteDone: the operation polled was a delete that has ended (quirk finished_delete).
 	DeleteDone bool
 	// UpdateRepeatable and InstanceUsable as OSB "Polling Last Operation" defines them.
 	UpdateRepeatable *bool
@@ -199,7 +199,8 @@ func refuse(code Code, format string, args ...any) error {
 	return &Error{Code: code, Description: fmt.Sprintf(format, args...)}
 }
 
-// refusal is the one table from the lifecycle's outcomes to refusals.
+// refusal says to a platform's user what the lifecycle decided. It is the one table of these sentences; what a code is
+// on the wire is for the border to say.
 func refusal(rec Record, o lifecycle.Outcome) error {
 	what := "service " + string(rec.Lifecycle.Kind)
 	switch o {
@@ -208,7 +209,8 @@ func refusal(rec Record, o lifecycle.Outcome) error {
 	case lifecycle.Busy:
 		return refuse(CodeConcurrency, "Another operation on this %s is in progress. Wait until it has ended and send the request again.", what)
 	case lifecycle.Superseded:
-		return superseded(what)
+		// Somebody else's operation came between reading and writing, and nothing was claimed.
+		return refuse(CodeConcurrency, "The %s was changed by another request at the same time. Send the request again.", what)
 	case lifecycle.NotUpdatable:
 		return refuse(CodeUnprocessable, "The %s cannot be changed, because its last operation failed: %s Delete it and create it again.", what, lastFailure(rec))
 	case lifecycle.AsyncRequired:
@@ -227,11 +229,6 @@ func conflict(rec Record, what string) error {
 		return refuse(CodeConflict, "The %s is still there, because deleting it failed. Delete it again before you create it again.", what)
 	}
 	return refuse(CodeConflict, "A %s with this id exists already with other attributes. Use another id, or send the attributes that it was created with.", what)
-}
-
-// superseded: somebody else's operation came between reading and writing, and nothing was claimed.
-func superseded(what string) error {
-	return refuse(CodeConcurrency, "The %s was changed by another request at the same time. Send the request again.", what)
 }
 
 func lastFailure(rec Record) string {

@@ -394,7 +394,7 @@ func restartNumbers(r *run) {
 }
 
 // heldBindGivenUp: the platform gave the held bind up and was told that there is no such binding. The bind, which still
-// waits for its instance, must not make one afterwards (protocol.md 2.3 and 2.4).
+// waits for its instance, must not make one afterwards (docs/protocol.md 2.3 and 2.4).
 func heldBindGivenUp(r *run) {
 	created := r.accepted(r.put())
 	held := r.Reach(r.heldBind(), "Sleep")

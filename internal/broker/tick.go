@@ -145,7 +145,7 @@ func settle(rec Record, d lifecycle.Decision) Record {
 
 // describe keeps what an operation that ended says of an instance that lives on: what the backing broker told of it,
 // and the plan and version that Cloud Foundry shows, whatever was asked for. A failed or cancelled update may have
-// taken effect (protocol.md 5).
+// taken effect (docs/protocol.md 5).
 func (dr *driver) describe(ctx context.Context, rec Record, d lifecycle.Decision, look *Look) Record {
 	if d.Result == nil || rec.Lifecycle.State == lifecycle.Gone || look == nil {
 		return rec
