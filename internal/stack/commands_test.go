@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 )
 
 // call is what a page tells its readers to run: a program, its arguments, and its
@@ -354,6 +356,253 @@ func TestNamesInTheRunbook(t *testing.T) {
 			return template(t).at(kind+name).value != nil
 		}) {
 			t.Errorf("the template has no %s", name)
+		}
+	}
+}
+
+// rules say what programs take that are not here to be asked. Their options are
+// those that the pages use, each looked up where the rule says.
+var rules = map[string]func(call) error{
+	// cmd/svcat/broker/register_cmd.go and cmd/svcat/command/{namespaced,scoped}.go of kubernetes-retired/service-catalog.
+	// Its --username and --password are left out: that version encodes both twice, so that the broker is sent
+	// something else.
+	"svcat": func(c call) error {
+		return options(c, 2, "--url=", "--basic-secret=", "--scope=cluster|namespace", "--namespace=", "--skip-tls", "--ca=", "--wait")
+	},
+	"oc": kubernetes, "kubectl": kubernetes,
+	// `cf create-service-broker --help` of version 8: name, username, password, URL.
+	"cf":   func(c call) error { return options(c, 5) },
+	"curl": func(c call) error { return options(c, 1, "-u=", "-H=", "-X=", "-d=", "-s", "-f", "-i") },
+	"git":  func(c call) error { return options(c, 2, "--tags") },
+	"rm":   func(c call) error { return options(c, 1) },
+	"make": func(c call) error { return hasTarget(c.Args[1:]) },
+	"ferry": func(c call) error {
+		return options(c, 1, "--config=", "--data=", "--listen=", "--simulate-cf")
+	},
+}
+
+// options checks that nothing but the given options occurs, and what else stands
+// there is at most alone words. "--x=" takes a value, "--x=a|b" one of these.
+func options(c call, alone int, known ...string) error {
+	for i := 1; i < len(c.Args); i++ {
+		arg := c.Args[i]
+		if !strings.HasPrefix(arg, "-") {
+			if alone--; alone < 0 {
+				return fmt.Errorf("%q is one word too many", arg)
+			}
+			continue
+		}
+		at := slices.IndexFunc(known, func(o string) bool { name, _, _ := strings.Cut(o, "="); return name == arg })
+		if at < 0 {
+			return fmt.Errorf("option %s is not among %q", arg, known)
+		}
+		_, values, takes := strings.Cut(known[at], "=")
+		if !takes {
+			continue
+		}
+		if i++; i == len(c.Args) || c.Args[i] == "" {
+			return fmt.Errorf("%s needs a value", arg)
+		}
+		if values != "" && !slices.Contains(strings.Split(values, "|"), c.Args[i]) {
+			return fmt.Errorf("%s %s is none of %s", arg, c.Args[i], values)
+		}
+	}
+	return nil
+}
+
+// kubernetes checks the few commands of oc and kubectl that the pages use.
+func kubernetes(c call) error {
+	if len(c.Args) < 2 {
+		return errors.New("it does what?")
+	}
+	switch c.Args[1] {
+	case "create":
+		return secretOf(c)
+	case "apply":
+		if !slices.Equal(c.Args[2:], []string{"-f", "-"}) {
+			return fmt.Errorf("apply %q", c.Args[2:])
+		}
+		if c.Stdin == "output-of-"+c.Args[0]+"\n" {
+			return nil // what it made itself, looked at there
+		}
+		return manifests(c.Stdin)
+	case "patch":
+		if at := slices.Index(c.Args, "-p"); at < 0 || at+1 == len(c.Args) || !json.Valid([]byte(c.Args[at+1])) {
+			return fmt.Errorf("%q holds no patch", c.Args)
+		}
+		return options(c, 3, "-p=", "--type=merge", "-n=")
+	case "delete", "get":
+		return options(c, 3, "-n=")
+	default:
+		return fmt.Errorf("%s is not looked at", c.Args[1])
+	}
+}
+
+// What a manifest is decoded into, strictly. The fields are those of Kubernetes' core/v1 and of
+// pkg/apis/servicecatalog/v1beta1 in kubernetes-retired/service-catalog.
+type (
+	named struct {
+		Name, Namespace string
+	}
+	clusterServiceBroker struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string
+		Metadata   named
+		Spec       struct {
+			URL      string
+			AuthInfo struct {
+				Basic struct {
+					SecretRef named `yaml:"secretRef"`
+				}
+			} `yaml:"authInfo"`
+		}
+	}
+)
+
+// pagePassword is the one that a reader has in PASSWORD: all that a shell or YAML may
+// read as something else.
+const pagePassword = `a"b'c\d$e #f: {g}`
+
+// brokersSecret is the name of the secret that the pages make, and refer to.
+var brokersSecret = named{Name: "ferry", Namespace: "default"}
+
+// secretOf checks `oc create secret generic`: the password arrives letter for letter.
+func secretOf(c call) error {
+	want := []string{
+		"secret", "generic", brokersSecret.Name, "-n", brokersSecret.Namespace,
+		"--from-literal=username=openshift-a", "--from-literal=password=" + pagePassword, "--dry-run=client", "-o", "yaml",
+	}
+	if !slices.Equal(c.Args[2:], want) {
+		return fmt.Errorf("create %q, want %q", c.Args[2:], want)
+	}
+	return nil
+}
+
+// manifests reads the document that is applied: the broker, which refers to the secret.
+func manifests(text string) error {
+	var b clusterServiceBroker
+	if kind := regexp.MustCompile(`(?m)^kind: (\w+)$`).FindStringSubmatch(text); kind == nil || kind[1] != "ClusterServiceBroker" {
+		return fmt.Errorf("kind %q is not looked at", kind)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader([]byte(text)))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&b); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch {
+	case b.APIVersion != "servicecatalog.k8s.io/v1beta1":
+		return fmt.Errorf("version %q", b.APIVersion)
+	case b.Spec.AuthInfo.Basic.SecretRef != brokersSecret:
+		return fmt.Errorf("the broker refers to the secret %v", b.Spec.AuthInfo.Basic.SecretRef)
+	case b.Metadata.Name == "" || b.Metadata.Namespace != "" || b.Spec.URL == "":
+		return errors.New("something is missing, or a cluster's broker is in a namespace")
+	}
+	return nil
+}
+
+// hasTarget looks up the targets that make is asked for.
+func hasTarget(args []string) error {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		return err
+	}
+	for _, arg := range args {
+		if !strings.Contains(arg, "=") && !regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(arg)+`:`).Match(makefile) {
+			return fmt.Errorf("no target %s", arg)
+		}
+	}
+	return nil
+}
+
+// TestSamconfigSaysWhatSAMTakes: SAM leaves out in silence what it does not know there.
+func TestSamconfigSaysWhatSAMTakes(t *testing.T) {
+	t.Parallel()
+	section := regexp.MustCompile(`^\[(\w+)\.(\w+)\.parameters\]$`)
+	var calls []call
+	for line := range strings.Lines(string(readRoot(t, "samconfig.toml"))) {
+		line = strings.TrimSpace(line)
+		if found := section.FindStringSubmatch(line); found != nil {
+			calls = append(calls, call{At: line, Args: append([]string{"sam"}, strings.Fields(strings.ReplaceAll(strings.Replace(found[2], "_", " ", 1), "_", "-"))...)})
+			continue
+		}
+		key, value, setting := strings.Cut(line, " = ")
+		if !setting || len(calls) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		option, now := strings.ReplaceAll(key, "_", "-"), &calls[len(calls)-1]
+		switch value {
+		case "true":
+			now.Args = append(now.Args, "--"+option)
+		case "false":
+			now.Args = append(now.Args, "--no-"+option)
+		default:
+			now.Args = append(now.Args, "--"+option)
+			now.Args = append(now.Args, strings.Fields(strings.NewReplacer(`"`, "", "[", "", "]", "", ",", " ").Replace(value))...)
+		}
+	}
+	var known []call
+	for _, c := range calls {
+		if c.Args[1] == "global" { // for each command that takes it
+			c.Args[1] = "deploy"
+		}
+		known = append(known, c)
+	}
+	if len(known) < 19 {
+		t.Errorf("only %d sections are read", len(known))
+	}
+	report(t, judge(t, known))
+}
+
+// TestConfigurationsStayOutOfGit: the README has people write one, with passwords, into
+// this folder.
+func TestConfigurationsStayOutOfGit(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), readRoot(t, ".gitignore"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	git := func(args ...string) string {
+		command := exec.CommandContext(t.Context(), "git", args...)
+		command.Dir = dir
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Errorf("git %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	git("init", "--quiet")
+	if ignored := git("check-ignore", "ferry.yaml", "ferry-staging.yaml", "ferry.prod.yaml"); strings.Count(ignored, "\n") != 3 {
+		t.Errorf("ignored are only %q", ignored)
+	}
+	readme := string(readRoot(t, "README.md"))
+	if create, remove := strings.Index(readme, "create-secret --name ferry"), strings.Index(readme, "\nrm ferry.yaml\n"); create < 0 || remove < create {
+		t.Error("the README does not say to delete ferry.yaml once the secret is made")
+	}
+	if !strings.Contains(readme, "`GatewayLogRole=existing`") {
+		t.Error("the README does not name GatewayLogRole")
+	}
+}
+
+// TestTheLinterOfTheMachineIsPinned: every package by its hash, from whatever registry
+// the machine is told to use.
+func TestTheLinterOfTheMachineIsPinned(t *testing.T) {
+	t.Parallel()
+	var lock struct {
+		Packages map[string]struct{ Version, Integrity, Resolved string }
+	}
+	if err := json.Unmarshal(readRoot(t, "tools/asl/package-lock.json"), &lock); err != nil {
+		t.Fatal(err)
+	}
+	linter := lock.Packages["node_modules/asl-validator"].Version
+	if linter == "" || !strings.Contains(string(readRoot(t, "docs/dependencies.md")), "`asl-validator` "+linter+" ") {
+		t.Errorf("docs/dependencies.md does not name asl-validator %s", linter)
+	}
+	for name, p := range lock.Packages {
+		if name != "" && (!strings.HasPrefix(p.Integrity, "sha512-") || p.Resolved != "") {
+			t.Errorf("%s: hash %q, from %q", name, p.Integrity, p.Resolved)
 		}
 	}
 }

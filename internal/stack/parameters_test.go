@@ -1,8 +1,12 @@
 package stack
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -213,5 +217,265 @@ func TestReadmeDeploysWhatSamconfigNames(t *testing.T) {
 	readme := string(readRoot(t, "README.md"))
 	if want := "aws secretsmanager create-secret --name ferry --secret-string file://ferry.yaml\nsam build && sam deploy\n"; !strings.Contains(readme, want) {
 		t.Errorf("the README does not say\n%s", want)
+	}
+}
+
+// TestAVersionIsMadeOfItsParameters: `live` calls a version, and SAM makes one when the
+// template's text changes, not when the value of a parameter does. Each parameter that
+// the API function is made of has to stand in the version's description, so that
+// CloudFormation replaces the version; and no other, since a version of a function that
+// has not changed is refused.
+func TestAVersionIsMadeOfItsParameters(t *testing.T) {
+	t.Parallel()
+	function := maps.Clone(template(t).at("Resources.ApiFunction.Properties").fields())
+	description := parametersOf(t, function["VersionDescription"])
+	for _, beside := range []string{
+		"VersionDescription", "ProvisionedConcurrencyConfig", "ReservedConcurrentExecutions", "DeploymentPreference", "Events", "AutoPublishAlias",
+	} {
+		delete(function, beside)
+	}
+	made := parametersOf(t, []any{function, template(t).at("Globals.Function").value})
+	for name := range made {
+		if !description[name] {
+			t.Errorf("the function is made of %s, which a new version does not follow", name)
+		}
+	}
+	for name := range description {
+		if !made[name] {
+			t.Errorf("%s makes a new version, and is not in the function", name)
+		}
+	}
+	if len(made) < 7 {
+		t.Errorf("the function is made of %v only", slices.Sorted(maps.Keys(made)))
+	}
+}
+
+// parametersOf are the parameters that a value of the template depends on: by a
+// reference, inside of a text, or by a condition.
+func parametersOf(t *testing.T, value any) map[string]bool {
+	t.Helper()
+	parameters, conditions := template(t).at("Parameters").fields(), template(t).at("Conditions").fields()
+	found := map[string]bool{}
+	seen := func(name string) {
+		if _, ok := parameters[name]; ok {
+			found[name] = true
+		}
+	}
+	walk(value, "", func(_ string, v any) {
+		n := node{v}
+		if name, ok := n.at("Ref").value.(string); ok {
+			seen(name)
+		}
+		for _, text := range []any{n.at("Sub").value, n.at("Sub.0").value} {
+			if text, ok := text.(string); ok {
+				for part := range strings.SplitSeq(text, "${") {
+					name, _, _ := strings.Cut(part, "}")
+					seen(name)
+				}
+			}
+		}
+		if condition, ok := n.at("If.0").value.(string); ok {
+			maps.Copy(found, parametersOf(t, conditions[condition]))
+		}
+	})
+	return found
+}
+
+// TestAVersionFollowsItsParameters evaluates the description as CloudFormation does.
+func TestAVersionFollowsItsParameters(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:"
+	described := func(values map[string]string) string {
+		return deploy(t, values).eval(template(t).at("Resources.ApiFunction.Properties.VersionDescription").value)
+	}
+	seen := map[string]string{described(nil): "no parameter"}
+	for name, value := range map[string]string{
+		"LogLevel": "debug", "ApiTimeout": "60", "Architecture": "x86_64", "ExistingTableName": "restored", "ConfigSecretName": "ferry",
+		"ConfigSecretArn": arn + "ferry-AbCdEf", "VpcSubnetIds": "subnet-0123456789abcdef0", "VpcSecurityGroupIds": "sg-0123456789abcdef0",
+		"LocalEndpoint": "http://127.0.0.1:4566",
+	} {
+		text := described(map[string]string{name: value})
+		if other, before := seen[text]; before {
+			t.Errorf("%s=%s makes the version of %s: %q", name, value, other, text)
+		}
+		seen[text] = name
+	}
+	long := map[string]string{
+		"LogLevel": "debug", "ApiTimeout": "300", "Architecture": "x86_64", "ExistingTableName": strings.Repeat("t", 64),
+		"ConfigSecretName": strings.Repeat("s", 64), "VpcSubnetIds": strings.Repeat("subnet-0123456789abcdef0,", 3),
+		"VpcSecurityGroupIds": strings.Repeat("sg-0123456789abcdef0,", 2),
+	}
+	if text := described(long); len(text) > 256 {
+		t.Errorf("%d characters, more than a description may have: %s", len(text), text)
+	}
+	if text := described(map[string]string{"ConfigSecretArn": arn + "ferry-AbCdEf"}); !strings.Contains(text, " ferry-AbCdEf ") {
+		t.Errorf("the secret of an ARN is not in %q", text)
+	}
+}
+
+// translated is what SAM makes of the template's resources with these parameters.
+func translated(t *testing.T, parameters ...string) node {
+	t.Helper()
+	template, err := filepath.Abs(filepath.Join(root, "template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := inVenv(t, "python", append([]string{filepath.Join("testdata", "translate.py"), template}, parameters...)...)
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("translate.py: %v\n%s", err, errorOutput(err))
+	}
+	var resources any
+	if err := json.Unmarshal(out, &resources); err != nil {
+		t.Fatal(err)
+	}
+	return node{resources}
+}
+
+// TestACanaryGoesBackByItsAlarm: with Rollout=canary CodeDeploy moves the alias; without,
+// nothing of it is made, so that a deployment passes whatever rings.
+func TestACanaryGoesBackByItsAlarm(t *testing.T) {
+	t.Parallel()
+	canary, atOnce := translated(t, "Rollout=canary"), translated(t, "Rollout=at-once")
+	group := canary.at("ApiFunctionDeploymentGroup.Properties")
+	for path, want := range map[string]string{
+		"AlarmConfiguration.Enabled":        "true",
+		"AlarmConfiguration.Alarms":         "[map[Name:map[Ref:ReleaseAlarm]]]",
+		"AutoRollbackConfiguration.Enabled": "true",
+		"DeploymentConfigName.Fn::Sub.1":    "map[ConfigName:Canary10Percent5Minutes]",
+	} {
+		if got := group.at(path).String(); got != want {
+			t.Errorf("canary: %s is %s, want %s", path, got, want)
+		}
+	}
+	if canary.at("ApiFunctionAliaslive.UpdatePolicy.CodeDeployLambdaAliasUpdate").value == nil {
+		t.Error("canary: CodeDeploy does not move the alias")
+	}
+	for _, policy := range []string{"ApiFunctionDeploymentGroup", "ApiFunctionAliaslive.UpdatePolicy"} {
+		if atOnce.at(policy).value != nil {
+			t.Errorf("at once: there is a %s", policy)
+		}
+	}
+	samconfig := string(readRoot(t, "samconfig.toml"))
+	for _, section := range []string{"default", "staging", "prod"} {
+		if _, rest, _ := strings.Cut(samconfig, "\n["+section+".deploy.parameters]\n"); !strings.Contains(strings.SplitN(rest, "\n[", 2)[0], " Rollout=canary") {
+			t.Errorf("section %s deploys without a canary", section)
+		}
+	}
+}
+
+// TestReservedConcurrency: what is reserved for the poller, requests that are held cannot
+// take. 0 reserves nothing, which every account can.
+func TestReservedConcurrency(t *testing.T) {
+	t.Parallel()
+	for function, parameter := range map[string]string{
+		"ApiFunction": "ApiConcurrency", "PollerFunction": "PollerConcurrency", "JanitorFunction": "JanitorConcurrency",
+	} {
+		reserved := template(t).at("Resources." + function + ".Properties.ReservedConcurrentExecutions").value
+		for value, want := range map[string]string{"0": "{AWS::NoValue}", "7": "7"} {
+			if got := deploy(t, map[string]string{parameter: value}).eval(reserved); got != want {
+				t.Errorf("%s=%s: %s reserves %s, want %s", parameter, value, function, got, want)
+			}
+		}
+		if got := deploy(t, nil).eval(reserved); got != "{AWS::NoValue}" {
+			t.Errorf("%s reserves %s without being asked to", function, got)
+		}
+	}
+}
+
+// TestABasePath: the mapping, the function and whoever registers the broker are told the same.
+func TestABasePath(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		values                map[string]string
+		mapped, variable, url string
+	}{
+		"none": {map[string]string{"DomainName": "osb.example.org"}, "{AWS::NoValue}", "{AWS::NoValue}", "https://osb.example.org"},
+		"one":  {map[string]string{"DomainName": "osb.example.org", "BasePath": "ferry"}, "ferry", "/ferry", "https://osb.example.org/ferry"},
+		"one of a mapping elsewhere": {map[string]string{"BasePath": "ferry"}, "ferry", "/ferry",
+			"https://{Api}.execute-api.{AWS::Region}.{AWS::URLSuffix}/prod"},
+	} {
+		d := deploy(t, test.values)
+		for path, want := range map[string]string{
+			"Resources.DomainMapping.Properties.BasePath": test.mapped, "Resources.Api.Properties.Variables.basePath": test.variable,
+			"Outputs.BrokerUrl.Value": test.url,
+		} {
+			if got := d.eval(d.stack.at(path).value); got != want {
+				t.Errorf("%s: %s is %s, want %s", name, path, got, want)
+			}
+		}
+	}
+}
+
+// TestTracesAreSampled: API Gateway and Step Functions decide, each by its own rule, and
+// a rule of one stack is none of another's.
+func TestTracesAreSampled(t *testing.T) {
+	t.Parallel()
+	d := deploy(t, map[string]string{"TraceSampling": "0.5", "AWS::StackId": "arn:aws:cloudformation:eu-central-1:123456789012:stack/ferry/51af3dc0-da77-11e4-872e-1234567db123"})
+	names := map[string]bool{}
+	for _, rule := range ofType(t, "AWS::XRay::SamplingRule") {
+		r := rule.at("Properties.SamplingRule")
+		name := d.eval(r.at("RuleName").value)
+		if len(name) > 32 || !strings.HasSuffix(name, "-1234567db123") || names[name] {
+			t.Errorf("a rule is called %s", name)
+		}
+		names[name] = true
+		if got := d.eval(r.at("FixedRate").value) + " " + r.at("ReservoirSize").String(); got != "0.5 0" {
+			t.Errorf("%s records %s", name, got)
+		}
+		if rule.at("Condition").String() != "Samples" {
+			t.Errorf("%s is made under the condition %s", name, rule.at("Condition"))
+		}
+	}
+	if len(names) != 2 {
+		t.Errorf("rules %v, want one for requests and one for executions", names)
+	}
+	for name, want := range map[string]string{
+		"RequestSampling":   "AWS::ApiGateway::Stage {AWS::StackName}/prod",
+		"ExecutionSampling": "AWS::StepFunctions::StateMachine " + d.eval(d.stack.at("Resources.Operation.Properties.Name").value),
+	} {
+		r := d.stack.at("Resources." + name + ".Properties.SamplingRule")
+		if got := r.at("ServiceType").String() + " " + d.eval(r.at("ServiceName").value); got != want {
+			t.Errorf("%s is for %s, want %s", name, got, want)
+		}
+	}
+	if got := d.stack.at("Resources.JanitorFunction.Properties.Tracing").String(); got != "PassThrough" {
+		t.Errorf("the janitor's traces are %s: Lambda asks no rule", got)
+	}
+}
+
+// TestAccessLogsJoinTheFunctions: integration_id is the function's request_id, trace is
+// trace.
+func TestAccessLogsJoinTheFunctions(t *testing.T) {
+	t.Parallel()
+	format := template(t).at("Resources.Api.Properties.AccessLogSetting.Format").String()
+	for _, want := range []string{`"integration_id":"$context.integration.requestId"`, `"trace":"$context.xrayTraceId"`, `"request_id":"$context.requestId"`} {
+		if !strings.Contains(format, want) {
+			t.Errorf("the access log has no %s: %s", want, format)
+		}
+	}
+}
+
+// TestTheVersion is that of the changelog, and stands in the output, in the environment,
+// in the version of the API function and in the tags of what lives long.
+func TestTheVersion(t *testing.T) {
+	t.Parallel()
+	_, rest, _ := strings.Cut(string(readRoot(t, "CHANGELOG.md")), "\n## [")
+	want, _, _ := strings.Cut(rest, "]")
+	d := deploy(t, nil)
+	for _, path := range []string{
+		"Outputs.Version.Value", "Globals.Function.Environment.Variables.FERRY_VERSION", "Globals.Function.Tags.ferry-version",
+		"Resources.Api.Properties.Tags.ferry-version", "Resources.Operation.Properties.Tags.ferry-version",
+		"Resources.Table.Properties.Tags.0.Value", "Resources.ConfigSecret.Properties.Tags.0.Value",
+	} {
+		if got := d.eval(d.stack.at(path).value); got == "" || got != strings.ToLower(want) {
+			t.Errorf("%s is %q, and CHANGELOG.md begins with %q", path, got, want)
+		}
+	}
+	if got := d.eval(d.stack.at("Resources.ApiFunction.Properties.VersionDescription").value); !strings.HasPrefix(got, strings.ToLower(want)+" ") {
+		t.Errorf("the version of the API function is described as %q", got)
+	}
+	if got := fmt.Sprint(d.stack.at("Parameters.Version").value); got != "<nil>" {
+		t.Error("the version is a parameter: a stack would keep the old one")
 	}
 }
