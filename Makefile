@@ -67,12 +67,12 @@ shape: ## measure how the code is cut, and how much of it one request runs throu
 	@mkdir -p .cache/shape
 	@GOCOVERDIR=.cache/shape $(GO) run -cover -covermode=atomic -coverpkg=./... ./internal/shape
 
-# How often `make sizes` starts the function; COLD=-cold, as root, empties the page cache before each start.
+# How often `make sizes` starts the function, above 1 to weigh its modules, too; COLD=-cold, as root, empties the page cache before each start.
 RUNS ?= 20
 
 sizes: stand-in ## weigh the API function by dependency, and time its first answer
 	@$(GO) test -count=1 -run '^(TestSizes|TestFirstAnswer)$$' -v ./internal/stack -runs=$(RUNS) $(COLD) | \
-		sed -n 's/^ *\(figures\|first_answer\)_test.go:[0-9]*: /  /p; /^ *--- FAIL/p'
+		sed -n 's/^ *\(binaries\|emulator\)_test.go:[0-9]*: /  /p; /^ *--- FAIL/p'
 
 # The generated pages; each is written by a test that is called with -update.
 PAGES := docs/lifecycle.md docs/osb-conformance.md docs/aws-cost.md

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -227,6 +228,39 @@ func TestEachAlarmOfOursHasItsMetric(t *testing.T) {
 		namespace := alarm.at("Properties.Namespace").String()
 		if strings.Contains(namespace, "Ferry/") && !made[namespace+" "+alarm.at("Properties.MetricName").String()] {
 			t.Errorf("%s watches what nobody reports", name)
+		}
+	}
+}
+
+// TestAlarmsLeadToTheRunbook: each alarm names an entry, and each is there.
+func TestAlarmsLeadToTheRunbook(t *testing.T) {
+	t.Parallel()
+	headings := map[string]bool{}
+	for line := range strings.Lines(string(readRoot(t, "docs/runbook.md"))) {
+		if title, ok := strings.CutPrefix(strings.TrimSpace(line), "### "); ok {
+			headings[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = true
+		}
+	}
+	anchor := regexp.MustCompile(`See docs/runbook\.md#([a-z-]+)$`)
+	alarms := ofType(t, "AWS::CloudWatch::Alarm")
+	for name, alarm := range alarms {
+		found := anchor.FindStringSubmatch(alarm.at("Properties.AlarmDescription").String())
+		if found == nil || !headings[found[1]] {
+			t.Errorf("%s: no entry in docs/runbook.md for %q", name, alarm.at("Properties.AlarmDescription"))
+		}
+		if alarm.at("Properties.TreatMissingData").value == nil || alarm.at("Properties.AlarmActions").value == nil {
+			t.Errorf("%s does not say what missing data mean, or tells nobody", name)
+		}
+	}
+	for _, metric := range []string{
+		"5XXError", "Throttles", "Errors", "OverdueOperations", "ExecutionsFailed", "Invocations", "AuditsFailed", "AuditsCompleted", "ConfigurationFaults",
+	} {
+		watched := false
+		for _, alarm := range alarms {
+			watched = watched || alarm.at("Properties.MetricName").String() == metric
+		}
+		if !watched {
+			t.Errorf("no alarm watches %s", metric)
 		}
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -24,115 +27,178 @@ import (
 
 // What `make sizes` asks for; without, the tests look at the same things once.
 var (
-	runs = flag.Int("runs", 1, "how often the API function is started under the runtime interface emulator")
+	runs = flag.Int("runs", 1, "how often the API function is started under the runtime interface emulator; above 1, modules are weighed")
 	cold = flag.Bool("cold", false, "drop the page cache before each start; needs root")
 )
 
-// maxZip bounds what is uploaded, and fetched at a cold start.
-const maxZip = 5 << 20
+const (
+	// maxBinary bounds what a function may weigh: each MiB is time at a cold start.
+	maxBinary = 14 << 20
+	// maxZip bounds what is uploaded, and fetched at a cold start.
+	maxZip = 5 << 20
+	// figuresPage has the figures, and the reason for each module.
+	figuresPage = "docs/aws-figures.md"
+)
 
-// figuresPage has the figures, and the reason for each module.
-const figuresPage = "docs/aws-figures.md"
+// onlyLocal are the packages that `sam local` needs and AWS does not.
+var onlyLocal = []string{"internal/bolt", "internal/cfsim", "internal/loop", "internal/metrics", "internal/lambda/local"}
 
-// linked is a package as `go list` tells it.
-type linked struct {
-	ImportPath string
-	Imports    []string
-	Standard   bool
-	Module     *struct {
-		Path string
-		Main bool
+// holds returns which of them have functions in a binary. Their names stay, for stack traces, when symbols are stripped.
+func holds(text []byte) []string {
+	return slices.DeleteFunc(slices.Clone(onlyLocal), func(name string) bool {
+		return !bytes.Contains(text, []byte("github.com/ferry-broker/ferry/"+name+"."))
+	})
+}
+
+// builds are the binaries that tests share, in a folder that TestMain removes.
+var builds struct {
+	sync.Mutex
+	dir  string
+	made map[string]func() error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := os.RemoveAll(builds.dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// built builds a function as `sam build` does, once for all tests that want it so: it tells make where to put it, and
+// nothing else but what is given.
+func built(t *testing.T, function string, environment ...string) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds a binary")
+	}
+	name := strings.Join(append(environment, function), ",")
+	builds.Lock()
+	if builds.made == nil {
+		dir, err := os.MkdirTemp("", "ferry-stack-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		builds.dir, builds.made = dir, map[string]func() error{}
+	}
+	dir := filepath.Join(builds.dir, name)
+	if builds.made[name] == nil {
+		builds.made[name] = sync.OnceValue(func() error {
+			command := exec.Command("make", "--no-print-directory", "build-"+function, "ARTIFACTS_DIR="+dir)
+			command.Dir = root
+			command.Env = append(without(os.Environ(), "GOARCH", "FERRY_BUILD_TAGS", "MAKEFLAGS", "MFLAGS"), environment...)
+			if out, err := command.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w\n%s", name, err, out)
+			}
+			return nil
+		})
+	}
+	build := builds.made[name]
+	builds.Unlock()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bootstrap")
+}
+
+func without(environment []string, names ...string) []string {
+	return slices.DeleteFunc(environment, func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.Contains(names, name)
+	})
+}
+
+// TestTheBinariesAreWhatTheTemplateSays: only the Makefile's default makes them of the template's default architecture.
+func TestTheBinariesAreWhatTheTemplateSays(t *testing.T) {
+	t.Parallel()
+	machines := map[string]elf.Machine{"arm64": elf.EM_AARCH64, "x86_64": elf.EM_X86_64}
+	want := machines[template(t).at("Parameters.Architecture.Default").String()]
+	describe := exec.CommandContext(t.Context(), "git", "describe", "--tags", "--always", "--dirty")
+	describe.Dir = root
+	version, _ := describe.Output() // none without git
+	for name := range ofType(t, "AWS::Serverless::Function") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			binary := built(t, name)
+			file, err := elf.Open(binary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = file.Close() }()
+			if file.Machine != want || slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+				t.Errorf("it is for %v, want %v, linked statically", file.Machine, want)
+			}
+			text, err := os.ReadFile(binary)
+			if err != nil || len(text) > maxBinary || !bytes.Contains(text, bytes.TrimSpace(version)) {
+				t.Errorf("%d bytes, at most %d; it has to tell that it is made of %s (%v)", len(text), maxBinary, version, err)
+			}
+			if found := holds(text); len(found) > 0 {
+				t.Errorf("it holds %q, which only sam-local needs", found)
+			}
+			for _, module := range modules(t, binary) {
+				switch module {
+				case "go.etcd.io/bbolt", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws/aws-sdk-go-v2/config":
+					t.Errorf("it holds %s, which no function needs", module)
+				}
+			}
+		})
 	}
 }
 
-// owner is the module that a package counts for.
-func (p linked) owner() string {
-	switch {
-	case p.Standard:
-		return "the standard library"
-	case p.Module.Main:
-		return "Ferry"
-	default:
-		return p.Module.Path
+// modules are those that a binary is made of, but for ours.
+func modules(t *testing.T, binary string) []string {
+	t.Helper()
+	built, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var all []string
+	for _, dependency := range built.Deps {
+		all = append(all, dependency.Path)
+	}
+	slices.Sort(all)
+	return all
 }
 
-// TestSizes weighs the API function by module and holds the page against it.
+// TestSizes holds the page of figures against the API function: it tells of each module and of no other, and its sizes
+// are right to a tenth.
 func TestSizes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds two binaries")
+	binary := built(t, "ApiFunction", "GOARCH=amd64")
+	info, err := os.Stat(binary)
+	if err != nil {
+		t.Fatal(err)
 	}
-	binary := buildAPI(t, "amd64")
-	size := sizeOf(t, binary)
-	packed := zipped(t, binary)
-	t.Logf("api, x86-64: %.1f MB, zip %.1f MB", mega(size), mega(packed))
-	if size > maxBinary || packed > maxZip {
-		t.Errorf("%d bytes, zip %d: over %d and %d", size, packed, maxBinary, maxZip)
+	page, packed := string(readRoot(t, figuresPage)), zipped(t, binary)
+	t.Logf("api, x86-64: %.1f MB, zip %.1f MB", float64(info.Size())/1e6, float64(packed)/1e6)
+	if info.Size() > maxBinary || packed > maxZip {
+		t.Errorf("%d bytes, zip %d: over %d and %d", info.Size(), packed, maxBinary, maxZip)
 	}
-	packages := linkedPackages(t)
-	own := weigh(symbols(t), packages, size)
-	added := addedBy(packages)
-	t.Logf("%-55s %8s %8s  %s", "module", "KB", "share", "packages of the standard library that only it needs")
-	for _, module := range slices.SortedFunc(maps.Keys(own), func(a, b string) int { return cmp.Compare(own[b], own[a]) }) {
-		t.Logf("%-55s %8d %7.1f%%  %s", module, own[module]/1000, 100*float64(own[module])/float64(size), strings.Join(added[module], " "))
-	}
-	checkFigures(t, size, packed, own)
-}
-
-// checkFigures: the page tells of each module, of no other, and its sizes are right to
-// a tenth.
-func checkFigures(t *testing.T, size, packed int64, own map[string]int64) {
-	t.Helper()
-	page := string(readRoot(t, figuresPage))
-	told := map[string]bool{}
+	var told []string
 	for _, match := range regexp.MustCompile("(?m)^\\| `([a-z.]+/[^`]+)` \\|").FindAllStringSubmatch(page, -1) {
-		told[match[1]] = true
+		told = append(told, match[1])
 	}
-	there := map[string]bool{}
-	for module := range own {
-		if strings.Contains(module, "/") {
-			there[module] = true
-		}
-	}
-	if diff := gocmp.Diff(there, told); diff != "" {
+	slices.Sort(told)
+	if diff := gocmp.Diff(modules(t, binary), told); diff != "" {
 		t.Errorf("the modules of the binary and of %s differ (-binary +page):\n%s", figuresPage, diff)
 	}
-	for name, measured := range map[string]int64{"size": size, "zip": packed} {
+	for name, measured := range map[string]int64{"size": info.Size(), "zip": packed} {
 		match := regexp.MustCompile(`(?m)^\| ` + name + ` \| ([0-9.]+) MB`).FindStringSubmatch(page)
 		if match == nil {
 			t.Errorf("%s says nothing of the %s", figuresPage, name)
 			continue
 		}
 		written, err := strconv.ParseFloat(match[1], 64)
-		if off := written - mega(measured); err != nil || off > mega(measured)/10 || off < -mega(measured)/10 {
-			t.Errorf("%s says %s MB for the %s, and it is %.1f", figuresPage, match[1], name, mega(measured))
+		if share := written * 1e6 / float64(measured); err != nil || share < 0.9 || share > 1.1 {
+			t.Errorf("%s says %s MB for the %s, and it is %d bytes", figuresPage, match[1], name, measured)
 		}
 	}
-}
-
-func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
-
-// buildAPI builds as `sam build` does.
-func buildAPI(t *testing.T, arch string) string {
-	t.Helper()
-	dir := t.TempDir()
-	command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "build-ApiFunction", "ARTIFACTS_DIR="+dir)
-	command.Dir = root
-	command.Env = append(without(os.Environ(), "GOARCH", "MAKEFLAGS", "MFLAGS"), "GOARCH="+arch)
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if *runs > 1 {
+		own := weigh(symbols(t), owners(t), info.Size())
+		for _, module := range slices.SortedFunc(maps.Keys(own), func(a, b string) int { return cmp.Compare(own[b], own[a]) }) {
+			t.Logf("%-60s %6d KB %5.1f%%", module, own[module]/1000, 100*float64(own[module])/float64(info.Size()))
+		}
 	}
-	return filepath.Join(dir, "bootstrap")
-}
-
-func sizeOf(t *testing.T, file string) int64 {
-	t.Helper()
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info.Size()
 }
 
 // zipped is the size of the archive that SAM uploads: the binary alone, deflated.
@@ -149,10 +215,8 @@ func zipped(t *testing.T, file string) int64 {
 		t.Fatal(err)
 	}
 	defer func() { _ = in.Close() }()
-	if _, err := io.Copy(into, in); err != nil {
-		t.Fatal(err)
-	}
-	if err := archive.Close(); err != nil {
+	_, err = io.Copy(into, in)
+	if err := errors.Join(err, archive.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return int64(out.Len())
@@ -171,22 +235,32 @@ func inAPI(t *testing.T, args ...string) []byte {
 	return out
 }
 
-func linkedPackages(t *testing.T) map[string]linked {
+// owners are the modules that the packages of the API function count for.
+func owners(t *testing.T) map[string]string {
 	t.Helper()
-	packages := map[string]linked{}
-	decoder := json.NewDecoder(bytes.NewReader(inAPI(t, "list", "-deps", "-tags", "lambda.norpc", "-json=ImportPath,Imports,Standard,Module", "./functions/api")))
+	all := map[string]string{}
+	decoder := json.NewDecoder(bytes.NewReader(inAPI(t, "list", "-deps", "-tags", "lambda.norpc", "-json=ImportPath,Standard,Module", "./functions/api")))
 	for {
-		var p linked
-		if err := decoder.Decode(&p); err == io.EOF {
-			return packages
-		} else if err != nil {
-			t.Fatal(err)
+		var p struct {
+			ImportPath string
+			Standard   bool
+			Module     *struct{ Path string }
 		}
-		packages[p.ImportPath] = p
+		err := decoder.Decode(&p)
+		switch {
+		case err == io.EOF:
+			return all
+		case err != nil:
+			t.Fatal(err)
+		case p.Standard:
+			all[p.ImportPath] = "the standard library"
+		default:
+			all[p.ImportPath] = p.Module.Path
+		}
 	}
 }
 
-// symbols lists what takes room in a twin of the binary that still has its names.
+// symbols lists what has a place in a twin of the binary that still has its names.
 func symbols(t *testing.T) []elf.Symbol {
 	t.Helper()
 	twin := filepath.Join(t.TempDir(), "twin")
@@ -209,11 +283,11 @@ func symbols(t *testing.T) []elf.Symbol {
 const sharedTables = "tables of the linker"
 
 // weigh adds up symbols by module; what is left of the file's size are tables.
-func weigh(symbols []elf.Symbol, packages map[string]linked, size int64) map[string]int64 {
+func weigh(symbols []elf.Symbol, owners map[string]string, size int64) map[string]int64 {
 	own := map[string]int64{sharedTables: size}
 	for _, s := range symbols {
-		if p, ok := packages[packageOf(s.Name)]; ok {
-			own[p.owner()] += int64(s.Size)
+		if owner, ok := owners[packageOf(s.Name)]; ok {
+			own[owner] += int64(s.Size)
 			own[sharedTables] -= int64(s.Size)
 		}
 	}
@@ -236,188 +310,16 @@ func packageOf(symbol string) string {
 	return strings.ReplaceAll(name[:slash+1+dot], "%2e", ".")
 }
 
-// addedBy tells for each module what of the standard library would not be linked
-// without it.
-func addedBy(packages map[string]linked) map[string][]string {
-	added := map[string][]string{}
-	modules := map[string]bool{}
-	for _, p := range packages {
-		if !p.Standard && !p.Module.Main {
-			modules[p.owner()] = true
-		}
-	}
-	for module := range modules {
-		rest := reached(packages, module)
-		for path, p := range packages {
-			if p.Standard && !rest[path] && !strings.Contains(path, "internal/") && !strings.HasPrefix(path, "vendor/") {
-				added[module] = append(added[module], path)
-			}
-		}
-		slices.Sort(added[module])
-	}
-	return added
-}
-
-// reached are the packages that main needs when a module's are left out.
-func reached(packages map[string]linked, without string) map[string]bool {
-	seen := map[string]bool{}
-	var visit func(path string)
-	visit = func(path string) {
-		p, ok := packages[path]
-		if !ok || seen[path] || p.owner() == without {
-			return
-		}
-		seen[path] = true
-		for _, next := range p.Imports {
-			visit(next)
-		}
-	}
-	for path, p := range packages {
-		if !p.Standard && p.Module.Main && strings.HasSuffix(path, "functions/api") {
-			visit(path)
-		}
-	}
-	visit("runtime")
-	return seen
-}
-
-func TestPackageOf(t *testing.T) {
-	t.Parallel()
-	for symbol, want := range map[string]string{
-		"net/http.(*Client).Do":                           "net/http",
-		"runtime.mallocgc":                                "runtime",
-		"github.com/aws/aws-sdk-go-v2/aws.init.0":         "github.com/aws/aws-sdk-go-v2/aws",
-		"go.yaml.in/yaml/v4.Unmarshal":                    "go.yaml.in/yaml/v4",
-		"gopkg.in/yaml%2ev3.Unmarshal":                    "gopkg.in/yaml.v3",
-		"type:.eq.net/http.http2frame":                    "net/http",
-		"type:*[]example.org/a/b.T":                       "example.org/a/b",
-		"go:itab.*os.File,io.Reader":                      "os",
-		"slices.SortFunc[go.shape.[]example.org/a.T,int]": "slices",
-		"example.org/a.Map[example.org/b.K].Get":          "example.org/a",
-		"runtime.pclntab":                                 "runtime",
-		"_rt0_amd64_linux":                                "",
-	} {
-		if got := packageOf(symbol); got != want {
-			t.Errorf("%s is of %q, want %q", symbol, got, want)
-		}
-	}
-}
-
 func TestWeigh(t *testing.T) {
 	t.Parallel()
-	module := func(path string, main bool) *struct {
-		Path string
-		Main bool
-	} {
-		return &struct {
-			Path string
-			Main bool
-		}{path, main}
-	}
-	packages := map[string]linked{
-		"os": {ImportPath: "os", Standard: true}, "runtime": {ImportPath: "runtime", Standard: true},
-		"a/functions/api": {ImportPath: "a/functions/api", Module: module("a", true), Imports: []string{"b/x"}},
-		"b/x":             {ImportPath: "b/x", Module: module("b", false), Imports: []string{"os", "runtime"}},
-	}
+	owners := map[string]string{"net/http": "std", "a.org/aws": "a.org", "gopkg.in/yaml.v3": "gopkg.in/yaml.v3", "slices": "std"}
 	symbols := []elf.Symbol{
-		{Name: "b/x.F", Size: 30}, {Name: "go:itab.*b/x.T,io.Reader", Size: 12}, {Name: "os.Open", Size: 7}, {Name: "tail", Size: 5},
+		{Name: "net/http.(*Client).Do", Size: 1}, {Name: "type:.eq.net/http.http2frame", Size: 2}, {Name: "a.org/aws.init.0", Size: 10},
+		{Name: "go:itab.*a.org/aws.T,io.Reader", Size: 20}, {Name: "type:*[]a.org/aws.T", Size: 40}, {Name: "a.org/aws.Map[b.org/c.K].Get", Size: 80},
+		{Name: "gopkg.in/yaml%2ev3.Unmarshal", Size: 5}, {Name: "slices.SortFunc[go.shape.[]a.org/aws.T,int]", Size: 4}, {Name: "_rt0_amd64_linux", Size: 7},
 	}
-	want := map[string]int64{"b": 42, "the standard library": 7, sharedTables: 51}
-	if diff := gocmp.Diff(want, weigh(symbols, packages, 100)); diff != "" {
+	want := map[string]int64{"std": 7, "a.org": 150, "gopkg.in/yaml.v3": 5, sharedTables: 838}
+	if diff := gocmp.Diff(want, weigh(symbols, owners, 1000)); diff != "" {
 		t.Errorf("weights (-want +got):\n%s", diff)
 	}
-	if diff := gocmp.Diff(map[string][]string{"b": {"os"}}, addedBy(packages)); diff != "" {
-		t.Errorf("added (-want +got):\n%s", diff)
-	}
-}
-
-// maxBinary bounds what a function may weigh: each MiB is time at a cold start.
-const maxBinary = 14 << 20
-
-// TestTheBinariesAreWhatTheTemplateSays builds them as `sam build` does: it tells make
-// where to put them and nothing else, so that only the Makefile's default makes them
-// of the template's default architecture.
-func TestTheBinariesAreWhatTheTemplateSays(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("builds three binaries")
-	}
-	machines := map[string]elf.Machine{"arm64": elf.EM_AARCH64, "x86_64": elf.EM_X86_64}
-	want := machines[template(t).at("Parameters.Architecture.Default").String()]
-	for name := range ofType(t, "AWS::Serverless::Function") {
-		dir := t.TempDir()
-		command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "build-"+name, "ARTIFACTS_DIR="+dir)
-		command.Dir = root
-		command.Env = without(os.Environ(), "GOARCH", "FERRY_BUILD_TAGS", "MAKEFLAGS", "MFLAGS")
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-		inspect(t, filepath.Join(dir, "bootstrap"), want)
-	}
-}
-
-func inspect(t *testing.T, binary string, want elf.Machine) {
-	t.Helper()
-	file, err := elf.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	if file.Machine != want {
-		t.Errorf("%s is for %v, want %v", binary, file.Machine, want)
-	}
-	for _, p := range file.Progs {
-		if p.Type == elf.PT_INTERP {
-			t.Errorf("%s is linked dynamically", binary)
-		}
-	}
-	info, err := os.Stat(binary)
-	if err != nil || info.Size() > maxBinary {
-		t.Errorf("%s has %d bytes, over %d (%v)", binary, info.Size(), maxBinary, err)
-	}
-	if found := holds(t, binary); found != nil {
-		t.Errorf("%s holds %q, which only sam-local needs", binary, found)
-	}
-	if described := gitDescribes(t); described != "" {
-		if text, err := os.ReadFile(binary); err != nil || !bytes.Contains(text, []byte(described)) {
-			t.Errorf("%s does not tell that it was made of %s (%v)", binary, described, err)
-		}
-	}
-	built, err := buildinfo.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, dependency := range built.Deps {
-		for _, unwanted := range []string{"go.etcd.io/bbolt", "github.com/prometheus/client_golang", "github.com/spf13/cobra", "github.com/aws/aws-sdk-go-v2/config"} {
-			if dependency.Path == unwanted {
-				t.Errorf("%s holds %s, which no function needs", binary, unwanted)
-			}
-		}
-	}
-}
-
-// gitDescribes is what a build of this tree is called; empty without git.
-func gitDescribes(t *testing.T) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), "git", "describe", "--tags", "--always", "--dirty")
-	command.Dir = root
-	out, err := command.Output()
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func without(environment []string, names ...string) []string {
-	var rest []string
-	for _, entry := range environment {
-		keep := true
-		for _, name := range names {
-			keep = keep && !strings.HasPrefix(entry, name+"=")
-		}
-		if keep {
-			rest = append(rest, entry)
-		}
-	}
-	return rest
 }

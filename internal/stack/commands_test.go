@@ -31,21 +31,59 @@ type call struct {
 // pagesWithCommands are read by people who run what stands there.
 var pagesWithCommands = []string{"README.md", "docs/runbook.md"}
 
-// TestCommandsOfThePages runs the pages' blocks in a bash that finds no program: it
-// hands over what it would have called, and that is held against what each program
-// takes. It sees what a reader would paste, after bash read it.
-func TestCommandsOfThePages(t *testing.T) {
+// TestCommands holds what people and SAM read against what each program takes. The pages' blocks are run in a bash that
+// finds no program and hands over what it would have called: what a reader would paste, after bash read it.
+func TestCommands(t *testing.T) {
 	t.Parallel()
-	for _, page := range pagesWithCommands {
-		t.Run(page, func(t *testing.T) {
-			t.Parallel()
-			calls := callsOf(t, page, string(readRoot(t, page)))
-			if len(calls) < 5 {
-				t.Fatalf("%d calls found: %v", len(calls), calls)
-			}
-			report(t, judge(t, calls))
-		})
+	calls := samconfig(t)
+	if len(calls) < 19 {
+		t.Errorf("only %d sections of samconfig.toml are read", len(calls))
 	}
+	for _, output := range []string{"RegisterInOpenShift", "RegisterInCloudFoundry"} {
+		line := template(t).at("Outputs." + output + ".Value.Sub.0").String()
+		calls = append(calls, call{At: "output " + output, Args: strings.Fields(line)})
+	}
+	for _, page := range pagesWithCommands {
+		found := callsOf(t, page, string(readRoot(t, page)))
+		if len(found) < 5 {
+			t.Errorf("%d calls found in %s: %v", len(found), page, found)
+		}
+		calls = append(calls, found...)
+	}
+	report(t, judge(t, calls))
+}
+
+// samconfig has samconfig.toml as calls of SAM, which leaves out in silence what it does not know there.
+func samconfig(t *testing.T) []call {
+	t.Helper()
+	section := regexp.MustCompile(`^\[(\w+)\.(\w+)\.parameters\]$`)
+	var calls []call
+	for line := range strings.Lines(string(readRoot(t, "samconfig.toml"))) {
+		line = strings.TrimSpace(line)
+		if found := section.FindStringSubmatch(line); found != nil {
+			command := strings.Fields(strings.ReplaceAll(strings.Replace(found[2], "_", " ", 1), "_", "-"))
+			if found[2] == "global" { // for each command that takes it
+				command = []string{"deploy"}
+			}
+			calls = append(calls, call{At: line, Args: append([]string{"sam"}, command...)})
+			continue
+		}
+		key, value, setting := strings.Cut(line, " = ")
+		if !setting || len(calls) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		option, now := strings.ReplaceAll(key, "_", "-"), &calls[len(calls)-1]
+		switch value {
+		case "true":
+			now.Args = append(now.Args, "--"+option)
+		case "false":
+			now.Args = append(now.Args, "--no-"+option)
+		default:
+			now.Args = append(now.Args, "--"+option)
+			now.Args = append(now.Args, strings.Fields(strings.NewReplacer(`"`, "", "[", "", "]", "", ",", " ").Replace(value))...)
+		}
+	}
+	return calls
 }
 
 func report(t *testing.T, findings []string) {
@@ -261,16 +299,6 @@ func TestSAMValidatesTheTemplate(t *testing.T) {
 	command.Dir = root
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// TestTheTemplatesOwnCommands: two outputs tell how to register the broker.
-func TestTheTemplatesOwnCommands(t *testing.T) {
-	t.Parallel()
-	for _, output := range []string{"RegisterInOpenShift", "RegisterInCloudFoundry"} {
-		line := template(t).at("Outputs." + output + ".Value.Sub.0").String()
-		c := call{At: "output " + output, Args: strings.Fields(line)}
-		report(t, judge(t, []call{c}))
 	}
 }
 
@@ -512,45 +540,6 @@ func hasTarget(args []string) error {
 		}
 	}
 	return nil
-}
-
-// TestSamconfigSaysWhatSAMTakes: SAM leaves out in silence what it does not know there.
-func TestSamconfigSaysWhatSAMTakes(t *testing.T) {
-	t.Parallel()
-	section := regexp.MustCompile(`^\[(\w+)\.(\w+)\.parameters\]$`)
-	var calls []call
-	for line := range strings.Lines(string(readRoot(t, "samconfig.toml"))) {
-		line = strings.TrimSpace(line)
-		if found := section.FindStringSubmatch(line); found != nil {
-			calls = append(calls, call{At: line, Args: append([]string{"sam"}, strings.Fields(strings.ReplaceAll(strings.Replace(found[2], "_", " ", 1), "_", "-"))...)})
-			continue
-		}
-		key, value, setting := strings.Cut(line, " = ")
-		if !setting || len(calls) == 0 || strings.HasPrefix(line, "#") {
-			continue
-		}
-		option, now := strings.ReplaceAll(key, "_", "-"), &calls[len(calls)-1]
-		switch value {
-		case "true":
-			now.Args = append(now.Args, "--"+option)
-		case "false":
-			now.Args = append(now.Args, "--no-"+option)
-		default:
-			now.Args = append(now.Args, "--"+option)
-			now.Args = append(now.Args, strings.Fields(strings.NewReplacer(`"`, "", "[", "", "]", "", ",", " ").Replace(value))...)
-		}
-	}
-	var known []call
-	for _, c := range calls {
-		if c.Args[1] == "global" { // for each command that takes it
-			c.Args[1] = "deploy"
-		}
-		known = append(known, c)
-	}
-	if len(known) < 19 {
-		t.Errorf("only %d sections are read", len(known))
-	}
-	report(t, judge(t, known))
 }
 
 // TestConfigurationsStayOutOfGit: the README has people write one, with passwords, into

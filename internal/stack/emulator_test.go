@@ -140,16 +140,6 @@ func (e *emulator) stop() {
 	<-e.gone
 }
 
-// send sends a file of events/ and returns the function's answer.
-func (e *emulator) send(t *testing.T, name string) events.APIGatewayProxyResponse {
-	t.Helper()
-	answer, err := e.invoke(readRoot(t, "events/"+name+".json"))
-	if err != nil {
-		t.Fatalf("%s: %v; the log: %s", name, err, e.log)
-	}
-	return answer
-}
-
 func (e *emulator) invoke(event []byte) (events.APIGatewayProxyResponse, error) {
 	var answer events.APIGatewayProxyResponse
 	resp, err := http.Post(e.url+"/2015-03-31/functions/function/invocations", "application/json", bytes.NewReader(event))
@@ -167,11 +157,8 @@ func (e *emulator) invoke(event []byte) (events.APIGatewayProxyResponse, error) 
 // comes with SAM and asks for the catalog: one read of the secret, one of the table.
 // `make sizes` prints how long that took; no time is asserted, since machines differ.
 func TestFirstAnswer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
 	emulatorProgram(t)
-	binary := buildAPI(t, runtime.GOARCH)
+	binary := built(t, "ApiFunction", "GOARCH="+runtime.GOARCH)
 	cloud, trusted := backdrop(t)
 	var first, warm []time.Duration
 	var peak, later []int
@@ -258,14 +245,9 @@ func backdrop(t *testing.T) (url, trusted string) {
 // asked is how long the answer to one event took. The first one starts the function.
 func asked(t *testing.T, e *emulator) time.Duration {
 	t.Helper()
-	event := readRoot(t, "events/catalog.json")
 	began := time.Now()
-	answer, err := e.invoke(event)
-	took := time.Since(began)
-	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(answer.Body, `"services":[`) {
-		t.Fatalf("%d %.300s, %v; the log: %s", answer.StatusCode, answer.Body, err, e.log)
-	}
-	return took
+	e.expect(t, "catalog", http.StatusOK, `"services":[`)
+	return time.Since(began)
 }
 
 // memory reads a figure of the function's process, in KiB.
@@ -291,54 +273,18 @@ func memory(t *testing.T, binary, figure string) int {
 	return 0
 }
 
-// onlyLocal are the rooms that `sam local` needs and AWS does not.
-var onlyLocal = []string{"internal/bolt", "internal/cfsim", "internal/loop", "internal/metrics", "internal/lambda/local"}
-
-// holds returns the rooms whose functions are in a binary. Their names stay, for stack
-// traces, when the symbols are stripped.
-func holds(t *testing.T, binary string) []string {
-	t.Helper()
-	text, err := os.ReadFile(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for _, room := range onlyLocal {
-		if bytes.Contains(text, []byte("github.com/ferry-broker/ferry/"+room+".")) {
-			found = append(found, room)
-		}
-	}
-	return found
-}
-
-// localBuild builds the API function as `make sam-local` does.
-func localBuild(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds a binary")
-	}
-	dir := t.TempDir()
-	command := exec.CommandContext(t.Context(), "make", "--no-print-directory", "build-ApiFunction", "ARTIFACTS_DIR="+dir)
-	command.Dir = root
-	command.Env = append(without(os.Environ(), "MAKEFLAGS", "MFLAGS"), "GOARCH="+runtime.GOARCH, "FERRY_BUILD_TAGS=local")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return filepath.Join(dir, "bootstrap")
-}
-
-// TestLocalBuildLivesALife runs the API function with the tag `local` as a container of
-// `sam local` does, without an environment, and sends it the files of events/. They
-// come one after the other, as SAM sends them: two at once crash the emulator.
+// TestLocalBuildLivesALife runs the API function with the tag `local` as a container of `sam local` does, without an
+// environment, and sends it the files of events/. They come one after the other, as SAM sends them: two at once crash the
+// emulator.
 func TestLocalBuildLivesALife(t *testing.T) {
 	t.Parallel()
 	emulatorProgram(t)
-	binary := localBuild(t)
-	if found := holds(t, binary); len(found) != len(onlyLocal) {
-		t.Fatalf("of %q only %q are in the local build: the search for them is blind", onlyLocal, found)
+	binary := built(t, "ApiFunction", "GOARCH="+runtime.GOARCH, "FERRY_BUILD_TAGS=local")
+	text, err := os.ReadFile(binary)
+	if found := holds(text); err != nil || len(found) != len(onlyLocal) {
+		t.Fatalf("of %q only %q are in the local build (%v): the search for them is blind", onlyLocal, found, err)
 	}
 	e := emulate(t, binary)
-	e.expect(t, "catalog", 200, `"services":[`)
 	e.expect(t, "unauthorised", 401, `"description":`)
 	first := e.expect(t, "provision", 202, `"operation":"create-`)
 	for range 19 {
@@ -359,14 +305,8 @@ func TestLocalBuildLivesALife(t *testing.T) {
 	e.expect(t, "deprovision", 202, `"operation":"delete-`)
 	e.await(t)
 	e.expect(t, "deprovision", 410, `{`)
-}
-
-func TestLocalBuildAnswersOddEvents(t *testing.T) {
-	t.Parallel()
-	emulatorProgram(t)
-	e := emulate(t, localBuild(t))
-	for _, name := range []string{"encoded-ids", "decoded-ids", "base64-body"} {
-		e.expect(t, name, 202, `"operation":"create-`)
+	for _, odd := range []string{"encoded-ids", "decoded-ids", "base64-body"} {
+		e.expect(t, odd, 202, `"operation":"create-`)
 	}
 	answer := e.expect(t, "repeated-headers", 200, `"services":[`)
 	if got := answer.MultiValueHeaders["X-Broker-Api-Request-Identity"]; strings.Join(got, "|") != "first, with a comma,second" {
@@ -380,9 +320,9 @@ func TestLocalBuildAnswersOddEvents(t *testing.T) {
 // expect sends a file of events/ and checks status and a part of the body.
 func (e *emulator) expect(t *testing.T, event string, status int, body string) events.APIGatewayProxyResponse {
 	t.Helper()
-	answer := e.send(t, event)
-	if answer.StatusCode != status || !strings.Contains(answer.Body, body) {
-		t.Fatalf("%s: %d %s; want %d and %s; the log: %s", event, answer.StatusCode, answer.Body, status, body, e.log)
+	answer, err := e.invoke(readRoot(t, "events/"+event+".json"))
+	if err != nil || answer.StatusCode != status || !strings.Contains(answer.Body, body) {
+		t.Fatalf("%s: %d %s, %v; want %d and %s; the log: %s", event, answer.StatusCode, answer.Body, err, status, body, e.log)
 	}
 	return answer
 }

@@ -124,82 +124,99 @@ func (d deployed) resources(role, action string) []string {
 	return found
 }
 
-// TestTheSecretOfTheConfiguration: named, by a whole ARN, or the stack's own; the
-// functions may read that one and no other.
-func TestTheSecretOfTheConfiguration(t *testing.T) {
+// TestParametersReach: what a parameter says is told to everybody whom it concerns.
+func TestParametersReach(t *testing.T) {
 	t.Parallel()
-	const arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:mine-AbCdEf"
-	const named = "arn:{AWS::Partition}:secretsmanager:{AWS::Region}:{AWS::AccountId}:secret:ferry"
-	for name, test := range map[string]struct {
-		values                 map[string]string
-		reads, may, out, makes string
-	}{
-		"without a name the stack makes one": {nil, "{ConfigSecret}", "{ConfigSecret}", "{ConfigSecret}", "true"},
-		"a name is enough":                   {map[string]string{"ConfigSecretName": "ferry"}, "ferry", named + "-??????", named, "false"},
-		"an ARN is as well":                  {map[string]string{"ConfigSecretArn": arn}, arn, arn, arn, "false"},
-		"a whole ARN says more than a name":  {map[string]string{"ConfigSecretArn": arn, "ConfigSecretName": "ferry"}, arn, arn, arn, "false"},
+	const (
+		arn      = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:mine-AbCdEf"
+		named    = "arn:{AWS::Partition}:secretsmanager:{AWS::Region}:{AWS::AccountId}:secret:ferry"
+		restored = "arn:{AWS::Partition}:dynamodb:{AWS::Region}:{AWS::AccountId}:table/restored"
+		nothing  = "{AWS::NoValue}"
+	)
+	// The functions may read one secret and no other; the stack makes one where none is told.
+	secret := func(reads, may, told, makes string) map[string]string {
+		return map[string]string{
+			"Globals.Function.Environment.Variables.FERRY_CONFIG_SECRET_ARN": reads, "Outputs.ConfigSecretArn.Value": told,
+			"Resources.ConfigSecret.Condition": makes, "each role secretsmanager:GetSecretValue": may,
+		}
+	}
+	// A table that was restored takes the place of the stack's own everywhere.
+	table := func(name, arn, makes string) map[string]string {
+		return map[string]string{
+			"Globals.Function.Environment.Variables.FERRY_TABLE": name, "Outputs.TableName.Value": name, "Resources.Table.Condition": makes,
+			"Resources.TableThrottlesAlarm.Properties.Dimensions.0.Value": name, "Resources.IndexThrottlesAlarm.Properties.Dimensions.0.Value": name,
+			"each role dynamodb:PutItem": arn, "each role dynamodb:DeleteItem": arn, "JanitorRole dynamodb:Query": arn + " " + arn + "/index/due",
+		}
+	}
+	// The mapping, the function and whoever registers the broker are told the same base path.
+	base := func(mapped, variable, url string) map[string]string {
+		return map[string]string{
+			"Resources.DomainMapping.Properties.BasePath": mapped, "Resources.Api.Properties.Variables.basePath": variable, "Outputs.BrokerUrl.Value": url,
+		}
+	}
+	// What is reserved for the poller, requests that are held cannot take. 0 reserves nothing, which every account can.
+	reserved := func(n string) map[string]string {
+		return map[string]string{
+			"Resources.ApiFunction.Properties.ReservedConcurrentExecutions": n, "Resources.PollerFunction.Properties.ReservedConcurrentExecutions": n,
+			"Resources.JanitorFunction.Properties.ReservedConcurrentExecutions": n,
+		}
+	}
+	// API Gateway puts DisableExecuteApiEndpoint into force with the next change of a stage, so that the stage has to
+	// change with it.
+	address := func(open, disabled string) map[string]string {
+		return map[string]string{"Resources.Api.Properties.Variables.ownAddress": open, "Resources.Api.Properties.DisableExecuteApiEndpoint": disabled}
+	}
+	type values = map[string]string
+	for name, test := range map[string]struct{ values, want map[string]string }{
+		"without a secret's name the stack makes one": {nil, secret("{ConfigSecret}", "{ConfigSecret}", "{ConfigSecret}", "true")},
+		"a secret's name is enough":                   {values{"ConfigSecretName": "ferry"}, secret("ferry", named+"-??????", named, "false")},
+		"a secret's ARN is as well":                   {values{"ConfigSecretArn": arn}, secret(arn, arn, arn, "false")},
+		"a whole ARN says more than a name":           {values{"ConfigSecretArn": arn, "ConfigSecretName": "ferry"}, secret(arn, arn, arn, "false")},
+		"the stack makes its table":                   {nil, table("{Table}", "{Table.Arn}", "true")},
+		"unless it is told of one":                    {values{"ExistingTableName": "restored"}, table("restored", restored, "false")},
+		"no base path":                                {values{"DomainName": "osb.example.org"}, base(nothing, nothing, "https://osb.example.org")},
+		"a base path":                                 {values{"DomainName": "osb.example.org", "BasePath": "ferry"}, base("ferry", "/ferry", "https://osb.example.org/ferry")},
+		"a base path of a mapping elsewhere": {values{"BasePath": "ferry"}, base("ferry", "/ferry",
+			"https://{Api}.execute-api.{AWS::Region}.{AWS::URLSuffix}/prod")},
+		"nothing is reserved unasked": {nil, reserved(nothing)},
+		"nothing is reserved":         {values{"ApiConcurrency": "0", "PollerConcurrency": "0", "JanitorConcurrency": "0"}, reserved(nothing)},
+		"seven are reserved":          {values{"ApiConcurrency": "7", "PollerConcurrency": "7", "JanitorConcurrency": "7"}, reserved("7")},
+		"the own address is open":     {values{"TrustStoreUri": ""}, address("open", "false")},
+		"the own address is closed":   {values{"TrustStoreUri": "s3://bucket/key"}, address("closed", "true")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := deploy(t, test.values)
-			if got := d.eval(d.stack.at("Globals.Function.Environment.Variables.FERRY_CONFIG_SECRET_ARN").value); got != test.reads {
-				t.Errorf("the functions read %s, want %s", got, test.reads)
-			}
-			for _, role := range []string{"ApiRole", "PollerRole", "JanitorRole"} {
-				if got := d.resources(role, "secretsmanager:GetSecretValue"); len(got) != 1 || got[0] != test.may {
-					t.Errorf("%s may read %q, want %s", role, got, test.may)
+			for path, want := range test.want {
+				for _, place := range places(path) {
+					if got := d.at(place); got != want {
+						t.Errorf("%s is %s, want %s", place, got, want)
+					}
 				}
-			}
-			if got := d.eval(d.stack.at("Outputs.ConfigSecretArn.Value").value); got != test.out {
-				t.Errorf("the output is %s, want %s", got, test.out)
-			}
-			if got := fmt.Sprint(d.holds(d.stack.at("Resources.ConfigSecret.Condition").String())); got != test.makes {
-				t.Errorf("the stack makes a secret: %s, want %s", got, test.makes)
 			}
 		})
 	}
 }
 
-// TestATableThatWasRestored takes the place of the stack's own everywhere.
-func TestATableThatWasRestored(t *testing.T) {
-	t.Parallel()
-	const restored = "arn:{AWS::Partition}:dynamodb:{AWS::Region}:{AWS::AccountId}:table/restored"
-	for name, test := range map[string]struct {
-		values     map[string]string
-		table, arn string
-		own        bool
-	}{
-		"the stack makes its table": {nil, "{Table}", "{Table.Arn}", true},
-		"unless it is told of one":  {map[string]string{"ExistingTableName": "restored"}, "restored", restored, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := deploy(t, test.values)
-			for _, path := range []string{
-				"Globals.Function.Environment.Variables.FERRY_TABLE", "Outputs.TableName.Value",
-				"Resources.TableThrottlesAlarm.Properties.Dimensions.0.Value", "Resources.IndexThrottlesAlarm.Properties.Dimensions.0.Value",
-			} {
-				if got := d.eval(d.stack.at(path).value); got != test.table {
-					t.Errorf("%s is %s, want %s", path, got, test.table)
-				}
-			}
-			for _, role := range []string{"ApiRole", "PollerRole", "JanitorRole"} {
-				want := test.arn
-				if got := d.resources(role, "dynamodb:PutItem"); len(got) != 1 || got[0] != want {
-					t.Errorf("%s may write to %q, want %s", role, got, want)
-				}
-				if got := d.resources(role, "dynamodb:DeleteItem"); len(got) != 1 || got[0] != want {
-					t.Errorf("%s may delete from %q, want %s", role, got, want)
-				}
-			}
-			if got := d.resources("JanitorRole", "dynamodb:Query"); len(got) != 2 || got[0] != test.arn || got[1] != test.arn+"/index/due" {
-				t.Errorf("the janitor may query %q", got)
-			}
-			if got := d.holds(d.stack.at("Resources.Table.Condition").String()); got != test.own {
-				t.Errorf("the stack makes a table: %t, want %t", got, test.own)
-			}
-		})
+// places are the roles of "each role", or the place itself.
+func places(path string) []string {
+	action, each := strings.CutPrefix(path, "each role ")
+	if !each {
+		return []string{path}
 	}
+	return []string{"ApiRole " + action, "PollerRole " + action, "JanitorRole " + action}
+}
+
+// at is a value at a path, whether a resource's condition holds, or what a role may use an action on.
+func (d deployed) at(place string) string {
+	if role, action, found := strings.Cut(place, " "); found {
+		return strings.Join(d.resources(role, action), " ")
+	}
+	value := d.stack.at(place)
+	if strings.HasSuffix(place, ".Condition") {
+		return fmt.Sprint(d.holds(value.String()))
+	}
+	return d.eval(value.value)
 }
 
 // TestReadmeDeploysWhatSamconfigNames: the README's two commands agree with each other
@@ -313,8 +330,8 @@ func TestAVersionFollowsItsParameters(t *testing.T) {
 	}
 }
 
-// translated is what SAM makes of the template's resources with these parameters.
-func translated(t *testing.T, parameters ...string) node {
+// translated is what SAM makes of the template's resources with each of these parameters.
+func translated(t *testing.T, parameters ...string) (all []node) {
 	t.Helper()
 	template, err := filepath.Abs(filepath.Join(root, "template.yaml"))
 	if err != nil {
@@ -325,18 +342,22 @@ func translated(t *testing.T, parameters ...string) node {
 	if err != nil {
 		t.Fatalf("translate.py: %v\n%s", err, errorOutput(err))
 	}
-	var resources any
-	if err := json.Unmarshal(out, &resources); err != nil {
-		t.Fatal(err)
+	var resources []any
+	if err := json.Unmarshal(out, &resources); err != nil || len(resources) != len(parameters) {
+		t.Fatalf("%v: %.300s", err, out)
 	}
-	return node{resources}
+	for _, made := range resources {
+		all = append(all, node{made})
+	}
+	return all
 }
 
 // TestACanaryGoesBackByItsAlarm: with Rollout=canary CodeDeploy moves the alias; without,
 // nothing of it is made, so that a deployment passes whatever rings.
 func TestACanaryGoesBackByItsAlarm(t *testing.T) {
 	t.Parallel()
-	canary, atOnce := translated(t, "Rollout=canary"), translated(t, "Rollout=at-once")
+	made := translated(t, "Rollout=canary", "Rollout=at-once")
+	canary, atOnce := made[0], made[1]
 	group := canary.at("ApiFunctionDeploymentGroup.Properties")
 	for path, want := range map[string]string{
 		"AlarmConfiguration.Enabled":        "true",
@@ -360,49 +381,6 @@ func TestACanaryGoesBackByItsAlarm(t *testing.T) {
 	for _, section := range []string{"default", "staging", "prod"} {
 		if _, rest, _ := strings.Cut(samconfig, "\n["+section+".deploy.parameters]\n"); !strings.Contains(strings.SplitN(rest, "\n[", 2)[0], " Rollout=canary") {
 			t.Errorf("section %s deploys without a canary", section)
-		}
-	}
-}
-
-// TestReservedConcurrency: what is reserved for the poller, requests that are held cannot
-// take. 0 reserves nothing, which every account can.
-func TestReservedConcurrency(t *testing.T) {
-	t.Parallel()
-	for function, parameter := range map[string]string{
-		"ApiFunction": "ApiConcurrency", "PollerFunction": "PollerConcurrency", "JanitorFunction": "JanitorConcurrency",
-	} {
-		reserved := template(t).at("Resources." + function + ".Properties.ReservedConcurrentExecutions").value
-		for value, want := range map[string]string{"0": "{AWS::NoValue}", "7": "7"} {
-			if got := deploy(t, map[string]string{parameter: value}).eval(reserved); got != want {
-				t.Errorf("%s=%s: %s reserves %s, want %s", parameter, value, function, got, want)
-			}
-		}
-		if got := deploy(t, nil).eval(reserved); got != "{AWS::NoValue}" {
-			t.Errorf("%s reserves %s without being asked to", function, got)
-		}
-	}
-}
-
-// TestABasePath: the mapping, the function and whoever registers the broker are told the same.
-func TestABasePath(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		values                map[string]string
-		mapped, variable, url string
-	}{
-		"none": {map[string]string{"DomainName": "osb.example.org"}, "{AWS::NoValue}", "{AWS::NoValue}", "https://osb.example.org"},
-		"one":  {map[string]string{"DomainName": "osb.example.org", "BasePath": "ferry"}, "ferry", "/ferry", "https://osb.example.org/ferry"},
-		"one of a mapping elsewhere": {map[string]string{"BasePath": "ferry"}, "ferry", "/ferry",
-			"https://{Api}.execute-api.{AWS::Region}.{AWS::URLSuffix}/prod"},
-	} {
-		d := deploy(t, test.values)
-		for path, want := range map[string]string{
-			"Resources.DomainMapping.Properties.BasePath": test.mapped, "Resources.Api.Properties.Variables.basePath": test.variable,
-			"Outputs.BrokerUrl.Value": test.url,
-		} {
-			if got := d.eval(d.stack.at(path).value); got != want {
-				t.Errorf("%s: %s is %s, want %s", name, path, got, want)
-			}
 		}
 	}
 }
@@ -441,18 +419,6 @@ func TestTracesAreSampled(t *testing.T) {
 	}
 	if got := d.stack.at("Resources.JanitorFunction.Properties.Tracing").String(); got != "PassThrough" {
 		t.Errorf("the janitor's traces are %s: Lambda asks no rule", got)
-	}
-}
-
-// TestAccessLogsJoinTheFunctions: integration_id is the function's request_id, trace is
-// trace.
-func TestAccessLogsJoinTheFunctions(t *testing.T) {
-	t.Parallel()
-	format := template(t).at("Resources.Api.Properties.AccessLogSetting.Format").String()
-	for _, want := range []string{`"integration_id":"$context.integration.requestId"`, `"trace":"$context.xrayTraceId"`, `"request_id":"$context.requestId"`} {
-		if !strings.Contains(format, want) {
-			t.Errorf("the access log has no %s: %s", want, format)
-		}
 	}
 }
 

@@ -1,9 +1,10 @@
-"""Prints the resources that SAM makes of a template, as JSON.
+"""Prints the resources that SAM makes of a template, as JSON: once for each parameter.
 
 Arguments: the template, then parameters as NAME=value. What AWS does with the template
 before CloudFormation reads it is the same program.
 """
 
+import copy
 import json
 import os
 import sys
@@ -21,5 +22,8 @@ for function in template["Resources"].values():
     if function["Type"] == "AWS::Serverless::StateMachine":
         function["Properties"]["DefinitionUri"] = "s3://bucket/key"
 template["Globals"]["Function"].pop("CodeUri")
-parameters = dict(argument.split("=", 1) for argument in sys.argv[2:])
-json.dump(transform(template, parameters, SimpleNamespace(load=dict))["Resources"], sys.stdout)
+made = []
+for argument in sys.argv[2:]:
+    name, value = argument.split("=", 1)
+    made.append(transform(copy.deepcopy(template), {name: value}, SimpleNamespace(load=dict))["Resources"])
+json.dump(made, sys.stdout)
