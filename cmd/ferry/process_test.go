@@ -1,15 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -234,4 +239,219 @@ func (c customer) choose(offering, plan string) (serviceID, planID string) {
 	}
 	c.t.Fatalf("no plan %s of %s", plan, offering)
 	return "", ""
+}
+
+// childVariable makes the test binary be ferry itself, so that signals and exit
+// codes are those of a real process.
+const childVariable = "FERRY_TEST_IS_FERRY"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childVariable) == "1" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// outcome is what a finished command line left.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// execute runs a command line in this process until it ends.
+func execute(t *testing.T, variables map[string]string, arguments ...string) outcome {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, environment{
+		args: arguments, stdout: &stdout, stderr: &stderr, version: "v1.2.3", commit: "abc1234",
+		lookupEnv: func(name string) (string, bool) { v, ok := variables[name]; return v, ok },
+	})
+	if ctx.Err() != nil {
+		t.Fatalf("ferry %s does not end; it said:\n%s", strings.Join(arguments, " "), &stderr)
+	}
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+// child is ferry as a process of its own.
+type child struct {
+	t       *testing.T
+	command *exec.Cmd
+	ended   chan struct{}
+	err     error
+
+	mu      sync.Mutex
+	stderr  bytes.Buffer
+	changed chan struct{}
+}
+
+// begin starts ferry with these variables (NAME=value) besides the test's own, and
+// ends it with the test.
+func begin(t *testing.T, variables []string, arguments ...string) *child {
+	t.Helper()
+	c := &child{t: t, command: exec.Command(os.Args[0], arguments...), ended: make(chan struct{}), changed: make(chan struct{})}
+	outside := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "FERRY_") })
+	c.command.Env = append(append(outside, variables...), childVariable+"=1")
+	c.command.Stderr = c
+	if err := c.command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		c.err = c.command.Wait()
+		close(c.ended)
+	}()
+	t.Cleanup(func() {
+		_ = c.command.Process.Kill() // it may have ended
+		<-c.ended
+	})
+	return c
+}
+
+// Write implements io.Writer for the child's log.
+func (c *child) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.changed)
+	c.changed = make(chan struct{})
+	return c.stderr.Write(b)
+}
+
+func (c *child) log() (string, chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stderr.String(), c.changed
+}
+
+// until waits for a line that fits, and returns what found makes of it.
+func (c *child) until(found func(line string) (string, bool)) string {
+	c.t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		text, changed := c.log()
+		for line := range strings.Lines(text) {
+			if s, ok := found(strings.TrimSpace(line)); ok {
+				return s
+			}
+		}
+		select {
+		case <-changed:
+		case <-c.ended:
+			if again, _ := c.log(); again == text {
+				c.t.Fatalf("it ended: %v\n%s", c.err, text)
+			}
+		case <-deadline:
+			c.t.Fatalf("no such line in time:\n%s", text)
+		}
+	}
+}
+
+// url waits for the JSON line that names an address.
+func (c *child) url(message string) string {
+	c.t.Helper()
+	return c.until(func(line string) (string, bool) {
+		var entry struct{ Msg, URL string }
+		err := json.Unmarshal([]byte(line), &entry)
+		return entry.URL, err == nil && entry.Msg == message
+	})
+}
+
+// exit waits for the end and returns the exit code.
+func (c *child) exit() int {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(time.Minute):
+		c.t.Fatal("it does not end")
+	}
+	if failed, ok := errors.AsType[*exec.ExitError](c.err); ok {
+		return failed.ExitCode()
+	}
+	if c.err != nil {
+		c.t.Fatal(c.err)
+	}
+	return 0
+}
+
+// signal sends the process a signal.
+func (c *child) signal(s os.Signal) {
+	c.t.Helper()
+	if err := c.command.Process.Signal(s); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+const (
+	brokerListens    = "ferry listens"
+	simulatorListens = "the simulated Cloud Foundry listens"
+)
+
+// TestSignalEndsRequestsThatCannotEnd: a bind that would be held far longer than
+// the grace is answered before that is over, and the process ends in order.
+func TestSignalEndsRequestsThatCannotEnd(t *testing.T) {
+	t.Parallel()
+	sim := begin(t, nil, "sim", "--listen", "127.0.0.1:0", "--job-delay", "10ms", "--poll-interval", "20ms").url(simulatorListens)
+	c := begin(t, nil, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--config", write(t, fmt.Sprintf(configured, sim)))
+	p := customer{t, c.url(brokerListens)}
+	service, plan := p.choose("faults", "bind-stalls")
+	body := fmt.Sprintf(`{"service_id":%q,"plan_id":%q,"organization_guid":"o","space_guid":"s"}`, service, plan)
+	p.want(http.MethodPut, "/v2/service_instances/i?accepts_incomplete=true", body, http.StatusAccepted)
+	p.await("/v2/service_instances/i/last_operation", `"succeeded"`)
+	type held struct {
+		status int
+		answer string
+		err    error
+	}
+	answered := make(chan held, 1)
+	go func() {
+		status, answer, err := p.send(http.MethodPut, "/v2/service_instances/i/service_bindings/b", body)
+		answered <- held{status, answer, err}
+	}()
+	customer{t, sim}.await("/__sim/state", `"POST /v3/service_credential_bindings":1`)
+	c.signal(syscall.SIGTERM)
+	got := <-answered
+	if got.err != nil || got.status < 500 || !strings.Contains(got.answer, `"description"`) {
+		t.Errorf("the held bind got %d %s, %v; want a server error with a description", got.status, got.answer, got.err)
+	}
+	if code := c.exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestSimulatorTakesItsFlags: what `ferry sim` and `ferry serve` are told about
+// names reaches the simulated Cloud Foundry, by flag and by variable.
+func TestSimulatorTakesItsFlags(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		variables, arguments []string
+		status               int
+	}{
+		"sim":                           {nil, []string{"sim", "--listen", "127.0.0.1:0", "--names-ignore-case"}, http.StatusConflict},
+		"sim by a variable":             {[]string{"FERRY_NAMES_IGNORE_CASE=true"}, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusConflict},
+		"sim without it":                {nil, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusOK},
+		"serve":                         {nil, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0", "--sim-names-ignore-case"}, http.StatusConflict},
+		"serve by a variable":           {[]string{"FERRY_SIM_NAMES_IGNORE_CASE=1"}, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0"}, http.StatusConflict},
+		"sim with a limit in Unix time": {nil, []string{"sim", "--listen", "127.0.0.1:0", "--rate-limit", "1", "--rate-window", "1h", "--retry-after-unix"}, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := customer{t, begin(t, test.variables, test.arguments...).url(simulatorListens)}
+			plant := func(name string) string {
+				return `{"org":"ferry","space":"work","name":"` + name + `","offering":"postgres","plan":"small"}`
+			}
+			sim.want(http.MethodPost, "/__sim/instances", plant("abc"), http.StatusOK)
+			sim.want(http.MethodPost, "/__sim/instances", plant("ABC"), test.status)
+			if strings.Contains(name, "limit") {
+				sim.want(http.MethodGet, "/v3/info", "", http.StatusOK)
+				resp, err := http.Get(sim.url + "/v3/info")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = resp.Body.Close() }()
+				if got := resp.Header.Get("Retry-After"); len(got) < len("1700000000") {
+					t.Errorf("Retry-After %q is no Unix time", got)
+				}
+			}
+		})
+	}
 }
