@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 func TestSecondStartOnADataFolderInUse(t *testing.T) {
@@ -137,108 +138,105 @@ polling: {first: 20ms, max: 100ms}
 operations: {settle_after: 2s}
 `
 
-// TestSignalFinishesWhatIsInFlight: SIGTERM stops accepting, lets a held bind end,
-// and the data is there at the next start.
-func TestSignalFinishesWhatIsInFlight(t *testing.T) {
-	t.Parallel()
-	sim := begin(t, nil, "sim", "--listen", "127.0.0.1:0", "--broker-delay", "700ms", "--job-delay", "10ms", "--poll-interval", "20ms").url(simulatorListens)
-	arguments := []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--config", write(t, fmt.Sprintf(configured, sim))}
-	c := begin(t, nil, arguments...)
-	p := customer{t, c.url(brokerListens)}
-	service, plan := p.choose("postgres", "async-bindings")
-	body := fmt.Sprintf(`{"service_id":%q,"plan_id":%q,"organization_guid":"o","space_guid":"s"}`, service, plan)
-	const instance, binding = "/v2/service_instances/i?accepts_incomplete=true", "/v2/service_instances/i/service_bindings/b"
-	p.want(http.MethodPut, instance, body, http.StatusAccepted)
-	p.await("/v2/service_instances/i/last_operation", `"succeeded"`)
-	held := make(chan string, 1)
-	go func() { _, answer, _ := p.send(http.MethodPut, binding, body); held <- answer }()
-	customer{t, sim}.await("/__sim/state", `"POST /v3/service_credential_bindings":1`)
-	c.signal(syscall.SIGTERM)
-	if answer := <-held; !strings.Contains(answer, `"credentials"`) {
-		t.Errorf("the bind in flight got %q", answer)
+// clock is that of the tests: processes live by the real one.
+var clock = osbtest.Clock{Now: time.Now, Patience: time.Minute, Pause: func(time.Duration) { <-time.After(10 * time.Millisecond) }}
+
+// cloud is a simulated Cloud Foundry in a process of its own.
+func cloud(t *testing.T, url string) osbtest.Cloud {
+	return osbtest.Cloud{T: t, URL: url, Org: "ferry", HTTP: http.DefaultClient, Clock: clock}
+}
+
+// whileABindIsHeld starts a broker with an instance that is ready, and ends it with SIGTERM while a bind is held. It
+// returns the answer of the bind, and what starts the broker again.
+func whileABindIsHeld(t *testing.T, plan string, sim ...string) (answer osbtest.Answer, again func() osbtest.Client) {
+	t.Helper()
+	foundry := begin(t, nil, append([]string{"sim", "--listen", "127.0.0.1:0", "--job-delay", "10ms", "--poll-interval", "20ms"}, sim...)...).url(simulatorListens)
+	arguments := []string{"serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--config", write(t, fmt.Sprintf(configured, foundry))}
+	client := func(c *child) osbtest.Client {
+		p := osbtest.Client{T: t, URL: c.url(brokerListens), Username: "demo", Password: "demo", HTTP: http.DefaultClient, Clock: clock}
+		p.Eventually("the catalog is known", func() bool { return p.Fetch("/readyz").Status == http.StatusOK })
+		p.Plans = p.Catalog()
+		return p
 	}
+	c := begin(t, nil, arguments...)
+	p := client(c)
+	p.Succeeds(osbtest.InstancePath("i"), p.Provision("i", plan, "").Want(http.StatusAccepted).Operation())
+	bound := osbtest.Later(func() osbtest.Answer { return p.Bind("i", "b", plan, "") })
+	p.Eventually("the bind is under way", func() bool { return cloud(t, foundry).State().Requests["POST "+osbtest.Keys] == 1 })
+	c.signal(syscall.SIGTERM)
+	answer = <-bound
 	if code := c.exit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if _, _, err := p.send(http.MethodGet, "/healthz", ""); err == nil {
+	if _, err := p.Try(t.Context(), http.MethodGet, "/healthz", ""); err == nil {
 		t.Error("it still answers")
 	}
-	p.url = begin(t, nil, arguments...).url(brokerListens)
-	p.want(http.MethodPut, instance, body, http.StatusOK)
-	p.want(http.MethodPut, binding, body, http.StatusOK)
+	return answer, func() osbtest.Client { return client(begin(t, nil, arguments...)) }
 }
 
-// customer sends requests to a process.
-type customer struct {
-	t   *testing.T
-	url string
-}
-
-func (c customer) send(method, path, body string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
+// TestSignalFinishesWhatIsInFlight: SIGTERM stops accepting, lets a held bind end, and the data is there at the next
+// start.
+func TestSignalFinishesWhatIsInFlight(t *testing.T) {
+	t.Parallel()
+	answer, again := whileABindIsHeld(t, "postgres/async-bindings", "--broker-delay", "700ms")
+	if answer.Want(http.StatusCreated).Credentials() == "" {
+		t.Errorf("the bind in flight got %s", answer.Body)
 	}
-	req.SetBasicAuth("demo", "demo")
-	req.Header.Set("X-Broker-API-Version", "2.17")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, string(raw), err
+	p := again()
+	p.Provision("i", "postgres/async-bindings", "").Want(http.StatusOK)
+	p.Bind("i", "b", "postgres/async-bindings", "").Want(http.StatusOK)
 }
 
-func (c customer) want(method, path, body string, status int) {
-	c.t.Helper()
-	if got, answer, err := c.send(method, path, body); err != nil || got != status {
-		c.t.Fatalf("%s %s: %d %s, %v; want %d", method, path, got, answer, err, status)
+// TestSignalEndsRequestsThatCannotEnd: a bind that would be held far longer than the grace is answered before that is
+// over, and the process ends in order.
+func TestSignalEndsRequestsThatCannotEnd(t *testing.T) {
+	t.Parallel()
+	answer, _ := whileABindIsHeld(t, "faults/bind-stalls")
+	if answer.Status < 500 || answer.Text("description") == "" {
+		t.Errorf("the held bind got %d %s; want a server error with a description", answer.Status, answer.Body)
 	}
 }
 
-// await asks until the answer holds the text.
-func (c customer) await(path, text string) string {
-	c.t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	deadline := time.After(time.Minute)
-	for {
-		_, answer, err := c.send(http.MethodGet, path, "")
-		if err == nil && strings.Contains(answer, text) {
-			return answer
-		}
-		select {
-		case <-again.C:
-		case <-deadline:
-			c.t.Fatalf("%s never held %s; last %s, %v", path, text, answer, err)
-		}
-	}
+func planted(name string) string {
+	return `{"org":"ferry","space":"work","name":"` + name + `","offering":"postgres","plan":"small"}`
 }
 
-// choose returns the ids of a plan once the catalog is known.
-func (c customer) choose(offering, plan string) (serviceID, planID string) {
-	c.t.Helper()
-	var catalog struct {
-		Services []struct {
-			ID, Name string
-			Plans    []struct{ ID, Name string }
-		}
-	}
-	if err := json.Unmarshal([]byte(c.await("/v2/catalog", `"services"`)), &catalog); err != nil {
-		c.t.Fatal(err)
-	}
-	for _, s := range catalog.Services {
-		for _, p := range s.Plans {
-			if s.Name == offering && p.Name == plan {
-				return s.ID, p.ID
+// TestSimulatorTakesItsFlags: what `ferry sim` and `ferry serve` are told about
+// names reaches the simulated Cloud Foundry, by flag and by variable.
+func TestSimulatorTakesItsFlags(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		variables, arguments []string
+		status               int
+	}{
+		"sim":                           {nil, []string{"sim", "--listen", "127.0.0.1:0", "--names-ignore-case"}, http.StatusConflict},
+		"sim by a variable":             {[]string{"FERRY_NAMES_IGNORE_CASE=true"}, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusConflict},
+		"sim without it":                {nil, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusOK},
+		"serve":                         {nil, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0", "--sim-names-ignore-case"}, http.StatusConflict},
+		"serve by a variable":           {[]string{"FERRY_SIM_NAMES_IGNORE_CASE=1"}, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0"}, http.StatusConflict},
+		"sim with a limit in Unix time": {nil, []string{"sim", "--listen", "127.0.0.1:0", "--rate-limit", "1", "--rate-window", "1h", "--retry-after-unix"}, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sim := osbtest.Client{T: t, URL: begin(t, test.variables, test.arguments...).url(simulatorListens), HTTP: http.DefaultClient}
+			send := func(method, path, body string, status int) osbtest.Answer {
+				answer, err := sim.Try(t.Context(), method, path, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return answer.Want(status)
 			}
-		}
+			send(http.MethodPost, "/__sim/instances", planted("abc"), http.StatusOK)
+			send(http.MethodPost, "/__sim/instances", planted("ABC"), test.status)
+			if strings.Contains(name, "limit") {
+				send(http.MethodGet, "/v3/info", "", http.StatusOK)
+				refused := send(http.MethodGet, "/v3/info", "", http.StatusTooManyRequests)
+				if got := refused.Header.Get("Retry-After"); len(got) < len("1700000000") {
+					t.Errorf("Retry-After %q is no Unix time", got)
+				}
+			}
+		})
 	}
-	c.t.Fatalf("no plan %s of %s", plan, offering)
-	return "", ""
 }
 
 // childVariable makes the test binary be ferry itself, so that signals and exit
@@ -385,73 +383,3 @@ const (
 	brokerListens    = "ferry listens"
 	simulatorListens = "the simulated Cloud Foundry listens"
 )
-
-// TestSignalEndsRequestsThatCannotEnd: a bind that would be held far longer than
-// the grace is answered before that is over, and the process ends in order.
-func TestSignalEndsRequestsThatCannotEnd(t *testing.T) {
-	t.Parallel()
-	sim := begin(t, nil, "sim", "--listen", "127.0.0.1:0", "--job-delay", "10ms", "--poll-interval", "20ms").url(simulatorListens)
-	c := begin(t, nil, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"), "--config", write(t, fmt.Sprintf(configured, sim)))
-	p := customer{t, c.url(brokerListens)}
-	service, plan := p.choose("faults", "bind-stalls")
-	body := fmt.Sprintf(`{"service_id":%q,"plan_id":%q,"organization_guid":"o","space_guid":"s"}`, service, plan)
-	p.want(http.MethodPut, "/v2/service_instances/i?accepts_incomplete=true", body, http.StatusAccepted)
-	p.await("/v2/service_instances/i/last_operation", `"succeeded"`)
-	type held struct {
-		status int
-		answer string
-		err    error
-	}
-	answered := make(chan held, 1)
-	go func() {
-		status, answer, err := p.send(http.MethodPut, "/v2/service_instances/i/service_bindings/b", body)
-		answered <- held{status, answer, err}
-	}()
-	customer{t, sim}.await("/__sim/state", `"POST /v3/service_credential_bindings":1`)
-	c.signal(syscall.SIGTERM)
-	got := <-answered
-	if got.err != nil || got.status < 500 || !strings.Contains(got.answer, `"description"`) {
-		t.Errorf("the held bind got %d %s, %v; want a server error with a description", got.status, got.answer, got.err)
-	}
-	if code := c.exit(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// TestSimulatorTakesItsFlags: what `ferry sim` and `ferry serve` are told about
-// names reaches the simulated Cloud Foundry, by flag and by variable.
-func TestSimulatorTakesItsFlags(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		variables, arguments []string
-		status               int
-	}{
-		"sim":                           {nil, []string{"sim", "--listen", "127.0.0.1:0", "--names-ignore-case"}, http.StatusConflict},
-		"sim by a variable":             {[]string{"FERRY_NAMES_IGNORE_CASE=true"}, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusConflict},
-		"sim without it":                {nil, []string{"sim", "--listen", "127.0.0.1:0"}, http.StatusOK},
-		"serve":                         {nil, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0", "--sim-names-ignore-case"}, http.StatusConflict},
-		"serve by a variable":           {[]string{"FERRY_SIM_NAMES_IGNORE_CASE=1"}, []string{"serve", "--simulate-cf", "--listen", "127.0.0.1:0"}, http.StatusConflict},
-		"sim with a limit in Unix time": {nil, []string{"sim", "--listen", "127.0.0.1:0", "--rate-limit", "1", "--rate-window", "1h", "--retry-after-unix"}, http.StatusOK},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			sim := customer{t, begin(t, test.variables, test.arguments...).url(simulatorListens)}
-			plant := func(name string) string {
-				return `{"org":"ferry","space":"work","name":"` + name + `","offering":"postgres","plan":"small"}`
-			}
-			sim.want(http.MethodPost, "/__sim/instances", plant("abc"), http.StatusOK)
-			sim.want(http.MethodPost, "/__sim/instances", plant("ABC"), test.status)
-			if strings.Contains(name, "limit") {
-				sim.want(http.MethodGet, "/v3/info", "", http.StatusOK)
-				resp, err := http.Get(sim.url + "/v3/info")
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = resp.Body.Close() }()
-				if got := resp.Header.Get("Retry-After"); len(got) < len("1700000000") {
-					t.Errorf("Retry-After %q is no Unix time", got)
-				}
-			}
-		})
-	}
-}
