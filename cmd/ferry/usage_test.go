@@ -100,9 +100,6 @@ func TestUsage(t *testing.T) {
 		"an address that is empty": {nil, []string{"sim", "--listen", ""}, []string{"--listen"}},
 		"all interfaces with the known password": {nil, []string{"serve", "--simulate-cf", "--listen", "0.0.0.0:0"},
 			[]string{"--listen 0.0.0.0:0", "loopback"}},
-		"no host with the known password":      {nil, []string{"serve", "--simulate-cf", "--listen", ":0"}, []string{"loopback"}},
-		"a name with the known password":       {nil, []string{"serve", "--simulate-cf", "--listen", "example.org:0"}, []string{"loopback"}},
-		"all of IPv6 with the known password":  {nil, []string{"serve", "--simulate-cf", "--listen", "[::]:0"}, []string{"loopback"}},
 		"the same by a variable":               {map[string]string{"FERRY_LISTEN": "0.0.0.0:0"}, []string{"serve", "--simulate-cf"}, []string{"loopback"}},
 		"no configuration though data is kept": {nil, []string{"serve", "--data", t.TempDir()}, []string{"--config"}},
 	}

@@ -224,17 +224,6 @@ func (e *ExitError) Error() string { return e.Message }
 // Unwrap returns what was behind it.
 func (e *ExitError) Unwrap() error { return e.Cause }
 
-// ExitCode returns the code that err asks for: 0 for nil, 1 for what is no ExitError.
-func ExitCode(err error) int {
-	if err == nil {
-		return 0
-	}
-	if e, ok := errors.AsType[*ExitError](err); ok {
-		return e.Code
-	}
-	return ExitFailure
-}
-
 func usage(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Message: fmt.Sprintf(format, args...)}
 }

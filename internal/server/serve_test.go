@@ -38,31 +38,12 @@ func TestDemoEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestExitCode(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("cause")
-	tests := map[string]struct {
-		err  error
-		want int
-	}{
-		"success":                  {nil, 0},
-		"a failure":                {failure(cause, "It failed: %v.", cause), ExitFailure},
-		"wrong usage":              {usage("Give a file."), ExitUsage},
-		"an error of no one's":     {cause, ExitFailure},
-		"wrong usage, wrapped":     {errors.Join(cause, usage("Give a file.")), ExitUsage},
-		"a failure of a flag type": {&ExitError{Code: 7, Message: "Seven."}, 7},
+// exitCode is the one that an error ends the process with; 0 for none.
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*ExitError](err); ok {
+		return e.Code
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := ExitCode(test.err); got != test.want {
-				t.Errorf("%d, want %d", got, test.want)
-			}
-		})
-	}
-	if err := failure(cause, "It failed."); !errors.Is(err, cause) || err.Error() != "It failed." {
-		t.Errorf("%q does not lead to its cause", err)
-	}
+	return 0
 }
 
 func TestIsLoopback(t *testing.T) {
@@ -85,11 +66,9 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = taken.Close() })
+	const form = "Give an address as host:port with --listen."
 	for address, want := range map[string]string{
-		taken.Addr().String(): "is in use by another process",
-		"127.0.0.1":           "Give an address as host:port with --listen.",
-		"127.0.0.1:nonsense":  "Give an address as host:port with --listen.",
-		"127.0.0.1:99999":     "Give an address as host:port with --listen.",
+		taken.Addr().String(): "is in use by another process", "127.0.0.1": form, "127.0.0.1:nonsense": form, "127.0.0.1:99999": form,
 	} {
 		l, err := listen(t.Context(), "--listen", address)
 		if err == nil {
@@ -97,7 +76,7 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("it listens on %q", address)
 			continue
 		}
-		if ExitCode(err) != ExitFailure || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if exitCode(err) != ExitFailure || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("listen on %q: %v, want %q", address, err, want)
 		}
 	}
@@ -213,7 +192,7 @@ func TestServeBehindAPrefix(t *testing.T) {
 		t.Errorf("end: %v", err)
 	}
 	o.BasePath = "broker"
-	if err := Serve(t.Context(), o); ExitCode(err) != ExitUsage || !strings.Contains(err.Error(), "--base-path") {
+	if err := Serve(t.Context(), o); exitCode(err) != ExitUsage || !strings.Contains(err.Error(), "--base-path") {
 		t.Errorf("a base path without its slash: %v", err)
 	}
 }
@@ -292,6 +271,9 @@ func TestEmbedHandsOutTheHandler(t *testing.T) {
 		if status, _ := get(t, url+"/v3/info"); status != http.StatusOK {
 			t.Errorf("the simulator answers %d", status)
 		}
+		if err := Embed(t.Context(), embedded(), func(http.Handler, string) error { return nil }); err != nil {
+			t.Errorf("a second broker in this process: %v", err)
+		}
 		return mine
 	})
 	if !errors.Is(err, mine) {
@@ -304,25 +286,6 @@ func TestEmbedHandsOutTheHandler(t *testing.T) {
 	if answer, err := fresh().Do(request); err == nil {
 		_ = answer.Body.Close()
 		t.Error("the simulator outlived the broker")
-	}
-}
-
-// TestEmbedForgets: two brokers in one process do not share what they keep.
-func TestEmbedForgets(t *testing.T) {
-	t.Parallel()
-	o := embedded()
-	o.Data = t.TempDir()
-	err := Embed(t.Context(), o, func(http.Handler, string) error {
-		if err := Embed(t.Context(), embedded(), func(http.Handler, string) error { return nil }); err != nil {
-			t.Errorf("a second broker with a folder of its own: %v", err)
-		}
-		return Embed(t.Context(), o, func(http.Handler, string) error {
-			t.Error("two brokers have one folder")
-			return nil
-		})
-	})
-	if ExitCode(err) != ExitFailure || !strings.Contains(err.Error(), "is in use") {
-		t.Errorf("error %v", err)
 	}
 }
 
@@ -343,18 +306,24 @@ func TestEmbedWarnsOfWhatIsSeldomMeant(t *testing.T) {
 	}
 }
 
-func TestEmbedNeedsAConfiguration(t *testing.T) {
+func TestEmbedRefuses(t *testing.T) {
 	t.Parallel()
 	never := func(http.Handler, string) error { t.Error("it answers"); return nil }
-	o := ServeOptions{Logger: slog.New(slog.DiscardHandler), LookupEnv: os.LookupEnv}
-	if err := Embed(context.WithoutCancel(t.Context()), o, never); ExitCode(err) != ExitUsage {
-		t.Errorf("without a configuration: %v", err)
+	unusable := embedded()
+	unusable.Config = config.Demo()
+	unusable.Config.Clients[0].CloudFoundry.CA = []byte("no certificate")
+	nothing := embedded()
+	nothing.Simulate = false
+	for name, o := range map[string]ServeOptions{"a certificate that is none": unusable, "no configuration": nothing} {
+		if err := Embed(t.Context(), o, never); exitCode(err) != ExitUsage {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	o.Config = config.Demo()
-	o.Config.Clients[0].CloudFoundry.CA = []byte("no certificate")
-	o.Data = t.TempDir()
-	if err := Embed(context.WithoutCancel(t.Context()), o, never); ExitCode(err) != ExitUsage {
-		t.Errorf("with one that cannot be used: %v", err)
+	shared := embedded()
+	shared.Data = t.TempDir()
+	err := Embed(t.Context(), shared, func(http.Handler, string) error { return Embed(t.Context(), shared, never) })
+	if exitCode(err) != ExitFailure || !strings.Contains(err.Error(), "is in use") {
+		t.Errorf("two brokers with one folder: %v", err)
 	}
 }
 
@@ -392,8 +361,8 @@ func TestADamagedFolderEndsWithASentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = Embed(t.Context(), o, func(http.Handler, string) error { t.Error("it answers"); return nil })
-	if ExitCode(err) != ExitFailure {
-		t.Fatalf("exit code %d: %v", ExitCode(err), err)
+	if exitCode(err) != ExitFailure {
+		t.Fatalf("exit code %d: %v", exitCode(err), err)
 	}
 	for _, part := range []string{"The data folder " + o.Data + " cannot be used: ferry.db is damaged", "Nothing was changed. Restore "} {
 		if !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "\n") {
