@@ -30,8 +30,7 @@ type environment struct {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// run executes a command line and returns the exit code: 0, 1 for a failure, 2 for
-// wrong flags or configuration.
+// run executes a command line and returns the exit code: 0, 1 for a failure, 2 for wrong flags or configuration.
 func run(ctx context.Context, env environment) int {
 	root := newRoot(env)
 	root.SetArgs(env.args)

@@ -13,8 +13,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/server"
 )
 
-// fromEnvironment sets each flag that the command line leaves out from its
-// variable, FERRY_ and the flag's name in capitals. It reports every bad value.
+// fromEnvironment sets each flag that the command line leaves out from its variable, FERRY_ and the flag's name in
+// capitals. It reports every bad value.
 func fromEnvironment(cmd *cobra.Command, env environment) error {
 	var bad []string
 	cmd.Flags().VisitAll(func(f *flag) {
@@ -39,8 +39,7 @@ func usage(faults []string) error {
 	return &server.ExitError{Code: server.ExitUsage, Message: strings.Join(faults, "\n")}
 }
 
-// settle reads the environment and makes the logger. Its error has every fault of
-// both, and those that check finds.
+// settle reads the environment and makes the logger. Its error has every fault of both, and those that check finds.
 func settle(cmd *cobra.Command, env environment, logs *logFlags, check func() []string) (*slog.Logger, error) {
 	var faults []string
 	if err := fromEnvironment(cmd, env); err != nil {

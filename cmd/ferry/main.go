@@ -1,5 +1,5 @@
-// Command ferry is the broker for people: `ferry serve` runs it in one process,
-// `ferry sim` a simulated Cloud Foundry, `ferry demo` shows what it is for.
+// Command ferry is the broker for people: `ferry serve` runs it in one process, `ferry sim` a simulated Cloud Foundry,
+// `ferry demo` shows what it is for.
 package main
 
 import (

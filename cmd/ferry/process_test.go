@@ -201,8 +201,8 @@ func planted(name string) string {
 	return `{"org":"ferry","space":"work","name":"` + name + `","offering":"postgres","plan":"small"}`
 }
 
-// TestSimulatorTakesItsFlags: what `ferry sim` and `ferry serve` are told about
-// names reaches the simulated Cloud Foundry, by flag and by variable.
+// TestSimulatorTakesItsFlags: what `ferry sim` and `ferry serve` are told about names reaches the simulated Cloud
+// Foundry, by flag and by variable.
 func TestSimulatorTakesItsFlags(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -239,8 +239,7 @@ func TestSimulatorTakesItsFlags(t *testing.T) {
 	}
 }
 
-// childVariable makes the test binary be ferry itself, so that signals and exit
-// codes are those of a real process.
+// childVariable makes the test binary be ferry itself, so that signals and exit codes are those of a real process.
 const childVariable = "FERRY_TEST_IS_FERRY"
 
 func TestMain(m *testing.M) {
@@ -284,8 +283,7 @@ type child struct {
 	changed chan struct{}
 }
 
-// begin starts ferry with these variables (NAME=value) besides the test's own, and
-// ends it with the test.
+// begin starts ferry with these variables (NAME=value) besides the test's own, and ends it with the test.
 func begin(t *testing.T, variables []string, arguments ...string) *child {
 	t.Helper()
 	c := &child{t: t, command: exec.Command(os.Args[0], arguments...), ended: make(chan struct{}), changed: make(chan struct{})}

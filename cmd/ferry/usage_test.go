@@ -129,8 +129,7 @@ func TestEmptyVariableCountsAsNotSet(t *testing.T) {
 	}
 }
 
-// TestConfigurationFaults: every one in one run, each with its path, and no secret
-// among them.
+// TestConfigurationFaults: every one in one run, each with its path, and no secret among them.
 func TestConfigurationFaults(t *testing.T) {
 	t.Parallel()
 	got := execute(t, map[string]string{"WRONG": "hunter2"}, "serve", "--config", write(t, `clients:

@@ -1,7 +1,7 @@
 //go:build local
 
-// Command api with the tag `local` is for `sam local`: it holds the whole broker and a
-// simulated Cloud Foundry, and needs nothing else. It is never deployed.
+// Command api with the tag `local` is for `sam local`: it holds the whole broker and a simulated Cloud Foundry, and
+// needs nothing else. It is never deployed.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command poller does one tick of one operation, or the few that follow shortly, each
-// time that Step Functions calls it.
+// Command poller does one tick of one operation, or the few that follow shortly, each time that Step Functions calls
+// it.
 package main
 
 import (

@@ -12,8 +12,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/setup"
 )
 
-// reloadEvery is how often an environment looks whether the janitor has stored
-// another catalog.
+// reloadEvery is how often an environment looks whether the janitor has stored another catalog.
 const reloadEvery = time.Minute
 
 // API answers the events of a REST API. It may be used concurrently.
@@ -26,8 +25,8 @@ type API struct {
 	reloaded time.Time
 }
 
-// NewAPI makes the API from the function's environment; the JSON log goes to log. It
-// calls nobody. The error lists every setting that is missing or wrong.
+// NewAPI makes the API from the function's environment; the JSON log goes to log. It calls nobody. The error lists
+// every setting that is missing or wrong.
 func NewAPI(lookupEnv func(string) (string, bool), log io.Writer) (*API, error) {
 	c, err := newCore(lookupEnv, log)
 	if err != nil {
@@ -45,17 +44,16 @@ func (a *API) prepare(ctx context.Context) {
 	}
 }
 
-// Handle answers one event with the same handler that `ferry serve` has. The time
-// that a request may take ends before the context's deadline. The error is always
-// nil: API Gateway would make a 502 of one, and whoever sent the event to the
-// function directly reads the answer as well.
+// Handle answers one event with the same handler that `ferry serve` has. The time that a request may take ends before
+// the context's deadline. The error is always nil: API Gateway would make a 502 of one, and whoever sent the event to
+// the function directly reads the answer as well.
 func (a *API) Handle(ctx context.Context, event events.APIGatewayProxyRequest) (events.APIGatewayProxyResponse, error) {
 	defer a.core.events.begin(ctx)()
 	return proxy{logger: a.core.parts.Logger, ready: a.ready}.handle(ctx, event), nil
 }
 
-// ready returns the handler for the configuration in force, after a look at the
-// store when the catalogs in memory may be old.
+// ready returns the handler for the configuration in force, after a look at the store when the catalogs in memory may
+// be old.
 func (a *API) ready(ctx context.Context) (*httpadapter.HandlerAdapter, error) {
 	now, err := a.core.current(ctx)
 	if err != nil {
@@ -86,8 +84,7 @@ func (a *API) adopt(now *assembly) (*httpadapter.HandlerAdapter, bool) {
 	return a.adapter, reload
 }
 
-// reload takes over what the janitor stored. Trouble is logged where it happens; the
-// catalog in memory is good without.
+// reload takes over what the janitor stored. Trouble is logged where it happens; the catalog in memory is good without.
 func (a *API) reload(ctx context.Context, now *assembly) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -96,7 +93,8 @@ func (a *API) reload(ctx context.Context, now *assembly) {
 	}
 }
 
-// known reports whether there is a catalog for the client. It is loaded on demand here, so the question itself is a demand.
+// known reports whether there is a catalog for the client. It is loaded on demand here, so the question itself is a
+// demand.
 func (a *assembly) known(ctx context.Context, client string) bool {
 	_, err := a.Catalog.Document(ctx, client)
 	return err == nil

@@ -147,8 +147,7 @@ func TestReadable(t *testing.T) {
 	}
 }
 
-// FuzzReadable: whatever a path holds, the adapter makes a request of it and the
-// broker answers.
+// FuzzReadable: whatever a path holds, the adapter makes a request of it and the broker answers.
 func FuzzReadable(f *testing.F) {
 	for _, path := range []string{"", "/", "/v2/catalog", "%", "/v2/%zz/\x00", "//", "/v2/é", "http://x", ":", "/a\x7f"} {
 		f.Add(path)
@@ -166,8 +165,8 @@ func FuzzReadable(f *testing.F) {
 	})
 }
 
-// TestTheBasePathOfADomain: API Gateway keeps the base path of a domain's mapping in the
-// path of the event. At the API's own address there is none.
+// TestTheBasePathOfADomain: API Gateway keeps the base path of a domain's mapping in the path of the event. At the
+// API's own address there is none.
 func TestTheBasePathOfADomain(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -198,8 +197,8 @@ func TestTheBasePathOfADomain(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatLambdaCannotCarryIsRefused: 6 MB of the answer as an event, in which
-// each quote takes two bytes. Nothing of a long answer gets into the log.
+// TestAnAnswerThatLambdaCannotCarryIsRefused: 6 MB of the answer as an event, in which each quote takes two bytes.
+// Nothing of a long answer gets into the log.
 func TestAnAnswerThatLambdaCannotCarryIsRefused(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/aws/aws-lambda-go/lambdacontext"
 )
 
-// eventIDs tell the lines of one event from those of others, and join them with API
-// Gateway's access log (`integration_id`, `trace`) and with the trace in X-Ray.
+// eventIDs tell the lines of one event from those of others, and join them with API Gateway's access log
+// (`integration_id`, `trace`) and with the trace in X-Ray.
 type eventIDs struct{ request, trace string }
 
 // traceKey is where aws-lambda-go keeps the header of the trace.
@@ -31,8 +31,7 @@ func idsOf(ctx context.Context) eventIDs {
 	return ids
 }
 
-// inFlight are the events that are being handled. The zero value is ready, for any
-// number of goroutines.
+// inFlight are the events that are being handled. The zero value is ready, for any number of goroutines.
 type inFlight struct {
 	mu     sync.Mutex
 	events []*eventIDs
@@ -56,8 +55,7 @@ func (f *inFlight) begin(ctx context.Context) (end func()) {
 	}
 }
 
-// only is the event that is being handled, when there is no other beside it: Lambda
-// gives an environment one at a time.
+// only is the event that is being handled, when there is no other beside it: Lambda gives an environment one at a time.
 func (f *inFlight) only() eventIDs {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +65,8 @@ func (f *inFlight) only() eventIDs {
 	return *f.events[0]
 }
 
-// correlated adds the ids of its event to each line. A line that was logged without a
-// context belongs to the event that is being handled.
+// correlated adds the ids of its event to each line. A line that was logged without a context belongs to the event that
+// is being handled.
 type correlated struct {
 	slog.Handler
 	events *inFlight

@@ -18,8 +18,7 @@ func lambdaContext(ctx context.Context, request, trace string) context.Context {
 	return traced{ctx, "Root=" + trace + ";Parent=53995c3f42cd8ad8;Sampled=1"}
 }
 
-// traced is a context with the header of a trace, under the key that Lambda's runtime
-// gives it.
+// traced is a context with the header of a trace, under the key that Lambda's runtime gives it.
 type traced struct {
 	context.Context
 	header string
@@ -32,8 +31,8 @@ func (c traced) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// TestEveryLineBearsItsEvent lets the three functions live through a life with its
-// troubles. Some lines have no context, those of the catalog among them.
+// TestEveryLineBearsItsEvent lets the three functions live through a life with its troubles. Some lines have no
+// context, those of the catalog among them.
 func TestEveryLineBearsItsEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -91,8 +90,8 @@ func TestEveryLineBearsItsEvent(t *testing.T) {
 	during("bad-tick", func(ctx context.Context) { _, _ = r.poller.Handle(ctx, sfn.Tick{Client: "demo"}) })
 }
 
-// TestALineOfNoEventBearsNone: of two events at once nobody knows which one a line
-// without a context belongs to, and after an event it belongs to none.
+// TestALineOfNoEventBearsNone: of two events at once nobody knows which one a line without a context belongs to, and
+// after an event it belongs to none.
 func TestALineOfNoEventBearsNone(t *testing.T) {
 	t.Parallel()
 	c, log := &core{}, &logged{}

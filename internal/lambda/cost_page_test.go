@@ -58,11 +58,11 @@ var prices = [items]struct {
 }
 
 const (
-	// platformLog are the two lines that Lambda writes of an invocation, and accessLog is API Gateway's of a request: both
-	// assumed.
+	// platformLog are the two lines that Lambda writes of an invocation, and accessLog is API Gateway's of a request:
+	// both assumed.
 	platformLog, accessLog = 1000, 450
-	// sampled is the share of requests and executions that are traced, as long as nobody gives TraceSampling another value.
-	// The janitor is not traced at all.
+	// sampled is the share of requests and executions that are traced, as long as nobody gives TraceSampling another
+	// value. The janitor is not traced at all.
 	sampled  = 0.05
 	gigabyte = 1 << 30
 	// statesOfTurn are the Wait, the task and the choice.
@@ -282,7 +282,8 @@ func assumed() string {
 }
 
 const (
-	// mark is what a life has to stay below whose operations are done quickly, once a worker of the Cloud Controller comes.
+	// mark is what a life has to stay below whose operations are done quickly, once a worker of the Cloud Controller
+	// comes.
 	mark  = 0.0005
 	quick = 2 * time.Second
 	slow  = 5 * time.Minute

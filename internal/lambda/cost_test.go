@@ -211,7 +211,8 @@ func counts(t *testing.T) []kind {
 	return append(all, cold.count(func() {}, cold.environments())...)
 }
 
-// count lets all kinds happen, each after what may be needed before, and holds what they took against what they may take.
+// count lets all kinds happen, each after what may be needed before, and holds what they took against what they may
+// take.
 func (a *accounting) count(fresh func(), kinds []kind) []kind {
 	a.Helper()
 	for i, k := range kinds {

@@ -37,8 +37,7 @@ type Schedule struct {
 	Due bool `json:"due,omitempty"`
 }
 
-// Janitor does what nobody asks for. It may be used concurrently, and a task may run
-// twice or late.
+// Janitor does what nobody asks for. It may be used concurrently, and a task may run twice or late.
 type Janitor struct {
 	core *core
 
@@ -47,8 +46,8 @@ type Janitor struct {
 	fetched map[string]time.Time
 }
 
-// NewJanitor makes the janitor from the function's environment; the JSON log goes to
-// log. It calls nobody. The error lists every setting that is missing or wrong.
+// NewJanitor makes the janitor from the function's environment; the JSON log goes to log. It calls nobody. The error
+// lists every setting that is missing or wrong.
 func NewJanitor(lookupEnv func(string) (string, bool), log io.Writer) (*Janitor, error) {
 	c, err := newCore(lookupEnv, log)
 	if err != nil {
@@ -63,8 +62,7 @@ func (j *Janitor) prepare(ctx context.Context) {
 	j.core.prepare(ctx, false)
 }
 
-// JanitorFailed says that a task was not completed; the next one tries again. An
-// alarm counts them.
+// JanitorFailed says that a task was not completed; the next one tries again. An alarm counts them.
 type JanitorFailed struct{ Task string }
 
 // Error sends the reader to the log.
@@ -111,8 +109,7 @@ func (j *Janitor) run(ctx context.Context, s Schedule) error {
 	}
 }
 
-// round restarts first: operations matter more than catalogs, whose faults are no
-// reason for an alarm of the janitor's.
+// round restarts first: operations matter more than catalogs, whose faults are no reason for an alarm of the janitor's.
 func (j *Janitor) round(ctx context.Context, now *assembly) error {
 	ctx, cancel := context.WithTimeout(ctx, roundTime)
 	defer cancel()
@@ -163,8 +160,8 @@ func (j *Janitor) due(client string, every time.Duration) bool {
 	return true
 }
 
-// audit audits all clients, or those for which it is due. What failed is due at the next
-// call of the schedule, an hour later.
+// audit audits all clients, or those for which it is due. What failed is due at the next call of the schedule, an hour
+// later.
 func (j *Janitor) audit(ctx context.Context, now *assembly, due bool) error {
 	auditor := broker.NewAuditor(broker.AuditorOptions{
 		Audit: now.Broker.Audit, Store: j.core.audits, Now: j.core.parts.Now, Logger: j.core.parts.Logger, Early: auditEarly,

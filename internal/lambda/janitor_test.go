@@ -21,8 +21,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
-// filterOf reads the pattern of a metric filter of the template: conditions on fields,
-// all joined by the same word.
+// filterOf reads the pattern of a metric filter of the template: conditions on fields, all joined by the same word.
 func filterOf(t *testing.T, name string) func(line string) bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "template.yaml"))
@@ -61,8 +60,7 @@ func matches(t *testing.T, name string, log *logged) int {
 	return n
 }
 
-// TestAlarmsCountTheLinesOfAudits: what the template's filters look for is what the
-// janitor writes.
+// TestAlarmsCountTheLinesOfAudits: what the template's filters look for is what the janitor writes.
 func TestAlarmsCountTheLinesOfAudits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -91,8 +89,7 @@ func TestAlarmsCountTheLinesOfAudits(t *testing.T) {
 
 func unreachable(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.API = "http://127.0.0.1:1" }
 
-// TestAlarmsCountTheLinesOfFaultsInTheSecret, each time that it is read, for a janitor
-// that reads it itself.
+// TestAlarmsCountTheLinesOfFaultsInTheSecret, each time that it is read, for a janitor that reads it itself.
 func TestAlarmsCountTheLinesOfFaultsInTheSecret(t *testing.T) {
 	t.Parallel()
 	const good = `{"clients": [{"name": "demo", "credentials": [{"username": "demo", "password": "demo"}], "cloud_foundry": ` +
@@ -133,8 +130,8 @@ func TestAlarmsCountTheLinesOfFaultsInTheSecret(t *testing.T) {
 	}
 }
 
-// TestTheHourlyTurnAuditsWhatIsDue: what failed at the next hour, what was completed a day
-// later; and whoever asks for an audit by hand gets one.
+// TestTheHourlyTurnAuditsWhatIsDue: what failed at the next hour, what was completed a day later; and whoever asks for
+// an audit by hand gets one.
 func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 	t.Parallel()
 	r := newTableRig(t, nil)
@@ -170,9 +167,9 @@ func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestManyOverdueOperationsAreRestartedInTwoRounds on a table of the stand-in, those of a
-// client with few among the first. FERRY_OVERDUE says how many: 10,000 take two rounds of
-// 50 seconds there, so that fewer have to do where nobody waits for it.
+// TestManyOverdueOperationsAreRestartedInTwoRounds on a table of the stand-in, those of a client with few among the
+// first. FERRY_OVERDUE says how many: 10,000 take two rounds of 50 seconds there, so that fewer have to do where nobody
+// waits for it.
 func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
 	t.Parallel()
 	many := 150

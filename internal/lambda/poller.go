@@ -9,9 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
-// The names of these types are the error names that statemachine/operation.asl.json
-// repeats a tick for, or does not. None has a cause in its text beyond what may be
-// seen by everybody who may read executions.
+// The names of these types are the error names that statemachine/operation.asl.json repeats a tick for, or does not.
+// None has a cause in its text beyond what may be seen by everybody who may read executions.
 type (
 	// BadInput is an input that no start of ours wrote: to repeat it changes nothing.
 	BadInput struct{ Reason string }
@@ -35,8 +34,7 @@ func (*TickFailed) Error() string { return "the tick failed; the log has the rea
 // Error sends the reader to the log.
 func (*TickPanicked) Error() string { return "the tick panicked; the log has the reason" }
 
-// noteMargin is kept free of a tick's time: what became of a call is still noted
-// after the call's own time is over.
+// noteMargin is kept free of a tick's time: what became of a call is still noted after the call's own time is over.
 const noteMargin = 12 * time.Second
 
 // Poller does one tick of one operation for each event, or a few. It may be used concurrently.
@@ -46,8 +44,8 @@ type Poller struct {
 	sleep func(context.Context, time.Duration) error
 }
 
-// NewPoller makes the poller from the function's environment; the JSON log goes to
-// log. It calls nobody. The error lists every setting that is missing or wrong.
+// NewPoller makes the poller from the function's environment; the JSON log goes to log. It calls nobody. The error
+// lists every setting that is missing or wrong.
 func NewPoller(lookupEnv func(string) (string, bool), log io.Writer) (*Poller, error) {
 	c, err := newCore(lookupEnv, log)
 	if err != nil {
@@ -62,9 +60,9 @@ func (p *Poller) prepare(ctx context.Context) {
 	p.core.prepare(ctx, true)
 }
 
-// Handle advances the operation that the tick names and returns the tick with what
-// comes next: done, or seconds to wait. Short waits it spends itself, fifteen seconds
-// at most. It may run twice, late, or beside another one. Errors are *BadInput,
+// Handle advances the operation that the tick names and returns the tick with what comes next: done, or seconds to
+// wait. Short waits it spends itself, fifteen seconds at most. It may run twice, late, or beside another one. Errors
+// are *BadInput,
 // *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
 	defer p.core.events.begin(ctx)()
@@ -96,9 +94,8 @@ func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err 
 	return tick.After(step), nil
 }
 
-// A turn of the state machine is three states, which cost as much as twenty seconds of
-// the poller (docs/aws-cost.md). So the short waits, with which every operation begins,
-// are spent in the function.
+// A turn of the state machine is three states, which cost as much as twenty seconds of the poller (docs/aws-cost.md).
+// So the short waits, with which every operation begins, are spent in the function.
 const (
 	shortWait = 6 * time.Second
 	stayFor   = 15 * time.Second
@@ -106,9 +103,8 @@ const (
 	longestTick = 120 * time.Second
 )
 
-// advance makes one step, and those that follow within a short time. What a later
-// step fails with, the whole of it fails with: the state machine begins again, and
-// each step may run twice.
+// advance makes one step, and those that follow within a short time. What a later step fails with, the whole of it
+// fails with: the state machine begins again, and each step may run twice.
 func (p *Poller) advance(ctx context.Context, by broker.Advancer, key broker.Key, operation string) (broker.Step, error) {
 	began := p.core.parts.Now()
 	for {
@@ -123,8 +119,7 @@ func (p *Poller) advance(ctx context.Context, by broker.Advancer, key broker.Key
 	}
 }
 
-// stays reports whether the next step is worth waiting for, and has time enough for
-// calls that take all of theirs.
+// stays reports whether the next step is worth waiting for, and has time enough for calls that take all of theirs.
 func (p *Poller) stays(ctx context.Context, began time.Time, wait time.Duration) bool {
 	next := p.core.parts.Now().Add(wait)
 	if wait > shortWait || next.Sub(began) > stayFor {

@@ -126,8 +126,8 @@ func (d *deadlines) Get(ctx context.Context, key broker.Key) (broker.Record, err
 	return d.table.Get(ctx, key)
 }
 
-// TestThePollerLeavesTimeForItsNotes: twelve seconds before Lambda ends the function. The tick is that of events/, which
-// is what the workflow sends.
+// TestThePollerLeavesTimeForItsNotes: twelve seconds before Lambda ends the function. The tick is that of events/,
+// which is what the workflow sends.
 func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -25,8 +25,7 @@ type proxy struct {
 
 func (p proxy) handle(ctx context.Context, event events.APIGatewayProxyRequest) (answer events.APIGatewayProxyResponse) {
 	defer func() {
-		// The handler recovers by itself; this is for what lies around it, so that no
-		// panic ends the environment.
+		// The handler recovers by itself; this is for what lies around it, so that no panic ends the environment.
 		if value := recover(); value != nil {
 			panicked := broker.Recovered(value)
 			p.logger.ErrorContext(ctx, "panic", "value", panicked.Type, "stack", panicked.Stack)
@@ -69,12 +68,12 @@ func plain(status int, body []byte) events.APIGatewayProxyResponse {
 	return events.APIGatewayProxyResponse{StatusCode: status, Headers: header, Body: string(body)}
 }
 
-// readable makes of an event one that the adapter can turn into a request: it would
-// print and refuse a path or a body that it cannot read, with words of its own.
+// readable makes of an event one that the adapter can turn into a request: it would print and refuse a path or a body
+// that it cannot read, with words of its own.
 //
-// A REST API hands the path over as the platform encoded it. Stand-ins decode it, and
-// then a '?' in an id would begin a query and a '%' would be no escape; both are
-// encoded again. A '/' that was decoded cannot be told from one that was not.
+// A REST API hands the path over as the platform encoded it. Stand-ins decode it, and then a '?' in an id would begin a
+// query and a '%' would be no escape; both are encoded again. A '/' that was decoded cannot be told from one that was
+// not.
 //
 // The error is that the body is not the base64 that the event says it is.
 func readable(event events.APIGatewayProxyRequest) (events.APIGatewayProxyRequest, error) {
@@ -89,13 +88,11 @@ func readable(event events.APIGatewayProxyRequest) (events.APIGatewayProxyReques
 	return event, nil
 }
 
-// basePath is the variable of the stage with what a domain puts before the paths of the
-// API, with its slash.
+// basePath is the variable of the stage with what a domain puts before the paths of the API, with its slash.
 const basePath = "basePath"
 
-// below is the path of the event behind the base path. API Gateway keeps the base path
-// of a domain's mapping in the path of the event; at the API's own address there is
-// none, and whoever has registered that goes on to use it.
+// below is the path of the event behind the base path. API Gateway keeps the base path of a domain's mapping in the
+// path of the event; at the API's own address there is none, and whoever has registered that goes on to use it.
 func below(event events.APIGatewayProxyRequest) string {
 	rest, found := strings.CutPrefix(event.Path, event.StageVariables[basePath])
 	if found && (rest == "" || rest[0] == '/') {
@@ -123,16 +120,15 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// maxAnswer is how long an answer may be that Lambda carries, encoded as the event that
-// it is: 6 MB. Of a longer one API Gateway would make a 502 without a reason.
+// maxAnswer is how long an answer may be that Lambda carries, encoded as the event that it is: 6 MB. Of a longer one
+// API Gateway would make a 502 without a reason.
 const maxAnswer = 6 << 20
 
-// longest is by how much an encoding can lengthen a body: a control character becomes
-// six.
+// longest is by how much an encoding can lengthen a body: a control character becomes six.
 const longest = 6
 
-// fitting is the answer, or a refusal when it is longer than Lambda carries. What was
-// done stays done: the platform is told that the broker failed, and acts on that.
+// fitting is the answer, or a refusal when it is longer than Lambda carries. What was done stays done: the platform is
+// told that the broker failed, and acts on that.
 func (p proxy) fitting(ctx context.Context, event events.APIGatewayProxyRequest, answer events.APIGatewayProxyResponse) events.APIGatewayProxyResponse {
 	if len(answer.Body) <= maxAnswer/longest {
 		return answer

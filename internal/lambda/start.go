@@ -1,10 +1,10 @@
 // Package lambda puts the three functions on AWS together: the API behind API Gateway, the poller that Step Functions
 // calls, and the janitor on a schedule. What a functions/ folder starts is made and tested here.
 //
-// A function's environment serves one event after the other, for hours. Clients of AWS are made once in its life. Secret
-// and catalogs are read before the first event, in parallel; what is made of the configuration is kept until the secret
-// has another version. Nothing runs on after init, or after the event that it was started for, since the environment is
-// frozen then: there are no goroutines in the background here.
+// A function's environment serves one event after the other, for hours. Clients of AWS are made once in its life.
+// Secret and catalogs are read before the first event, in parallel; what is made of the configuration is kept until the
+// secret has another version. Nothing runs on after init, or after the event that it was started for, since the
+// environment is frozen then: there are no goroutines in the background here.
 package lambda
 
 import (
@@ -119,7 +119,8 @@ func readSettings(lookupEnv func(string) (string, bool)) (settings, error) {
 }
 
 // completeAWS takes what Lambda hands to every function. The SDK's own config package would look for profiles, SSO and
-// instance roles as well, which no function has, at the price of a fifth of the binary (docs/adr/0014-functions-on-aws.md).
+// instance roles as well, which no function has, at the price of a fifth of the binary
+// (docs/adr/0014-functions-on-aws.md).
 func completeAWS(c *aws.Config, lookupEnv func(string) (string, bool)) {
 	c.HTTPClient = awshttp.NewBuildableClient()
 	c.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
@@ -202,8 +203,8 @@ func (c *core) current(ctx context.Context) (*assembly, error) {
 	return c.made, nil
 }
 
-// within ends a context some time before the deadline that Lambda set, so that there is time left to note what became of
-// a call, and to answer.
+// within ends a context some time before the deadline that Lambda set, so that there is time left to note what became
+// of a call, and to answer.
 func within(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -252,8 +252,8 @@ func TestInitSurvivesEverything(t *testing.T) {
 	}
 }
 
-// TestANewConfigurationIsTakenOverWithoutARestart, and ends a pause: logins that were refused are held back for minutes,
-// but not those with the credentials that somebody has put right.
+// TestANewConfigurationIsTakenOverWithoutARestart, and ends a pause: logins that were refused are held back for
+// minutes, but not those with the credentials that somebody has put right.
 func TestANewConfigurationIsTakenOverWithoutARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -20,10 +20,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
-// The files under testdata/records are items of tables out there, those under
-// testdata/executions what executions carry; v1 is what the first version with functions
-// wrote. A version that changes a format adds its own with -write-past v2. One that is
-// there is never written again.
+// The files under testdata/records are items of tables out there, those under testdata/executions what executions
+// carry; v1 is what the first version with functions wrote. A version that changes a format adds its own with
+// -write-past v2. One that is there is never written again.
 var writePast = flag.String("write-past", "", "write the records and executions that are missing for this version, such as v2")
 
 var (
@@ -36,8 +35,8 @@ type past struct {
 	key broker.Key
 	// live leads there from an empty table, with the version of the day.
 	live func(t *testing.T, r *tableRig)
-	// What Cloud Foundry has when the newer version comes: the instance, with the
-	// operation's mark of an update, with the key.
+	// What Cloud Foundry has when the newer version comes: the instance, with the operation's mark of an update, with
+	// the key.
 	instance, updated, keyed bool
 	// late: the instance appears after the newer version's first look.
 	late bool
@@ -104,8 +103,8 @@ func pasts() map[string]past {
 	}
 }
 
-// TestOldOperationsEnd: items and executions of every version before are taken to
-// their end by today's poller, and today's API answers for them.
+// TestOldOperationsEnd: items and executions of every version before are taken to their end by today's poller, and
+// today's API answers for them.
 func TestOldOperationsEnd(t *testing.T) {
 	t.Parallel()
 	for name, p := range pasts() {
@@ -191,8 +190,8 @@ func TestOldRecordsAnswer(t *testing.T) {
 	}
 }
 
-// TestARollbackMeetsNewerRecords: a newer format is refused by everybody and written by
-// nobody, and keeps nothing else from going on.
+// TestARollbackMeetsNewerRecords: a newer format is refused by everybody and written by nobody, and keeps nothing else
+// from going on.
 func TestARollbackMeetsNewerRecords(t *testing.T) {
 	t.Parallel()
 	r := newTableRig(t, nil)
@@ -256,8 +255,8 @@ func TestARollbackMeetsNewerFields(t *testing.T) {
 	}
 }
 
-// load puts a version's items into the table and moves the clock to one second after their latest operation began. Cloud
-// Foundry has what it had then, but for what comes late.
+// load puts a version's items into the table and moves the clock to one second after their latest operation began.
+// Cloud Foundry has what it had then, but for what comes late.
 func (r *tableRig) load(t *testing.T, version string, p past) broker.Record {
 	t.Helper()
 	items := r.items(t, version)

@@ -1,10 +1,8 @@
-// Package loop is broker.Workflow in the process itself: a timer for each running
-// operation, and a bounded number of ticks at a time. A tick may wait for Cloud Foundry
-// as long as a call to it takes; so each client has slots of its own, and those whose
-// Cloud Foundry hangs hold up nobody else's operations.
+// Package loop is broker.Workflow in the process itself: a timer for each running operation, and a bounded number of
+// ticks at a time. A tick may wait for Cloud Foundry as long as a call to it takes; so each client has slots of its
+// own, and those whose Cloud Foundry hangs hold up nobody else's operations.
 //
-// It forgets with its process; whoever starts it lets the broker resume what the
-// store says is unfinished.
+// It forgets with its process; whoever starts it lets the broker resume what the store says is unfinished.
 package loop
 
 import (
@@ -79,13 +77,12 @@ func New(o Options) *Loop {
 	}
 }
 
-// Use names who does the steps. It must be called once, before the first Start:
-// the broker needs a workflow to be made, and the workflow needs the broker.
+// Use names who does the steps. It must be called once, before the first Start: the broker needs a workflow to be made,
+// and the workflow needs the broker.
 func (l *Loop) Use(a broker.Advancer) { l.advancer = a }
 
-// Start drives the operation from now on, or from the delay's end. Starting what
-// is driven already moves its next tick forward, never back. It returns ErrClosed
-// after Close.
+// Start drives the operation from now on, or from the delay's end. Starting what is driven already moves its next tick
+// forward, never back. It returns ErrClosed after Close.
 func (l *Loop) Start(_ context.Context, s broker.Start) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,8 +191,8 @@ func (l *Loop) Running() int {
 	return len(l.running)
 }
 
-// Close stops all timers, lets running ticks end until the context does, and then
-// cancels them. The operations go on when the store is opened again.
+// Close stops all timers, lets running ticks end until the context does, and then cancels them. The operations go on
+// when the store is opened again.
 func (l *Loop) Close(ctx context.Context) {
 	l.shut()
 	stop := context.AfterFunc(ctx, l.cancel)

@@ -230,8 +230,8 @@ func TestNoMoreStepsThanSlots(t *testing.T) {
 	})
 }
 
-// TestAClientThatHangsHoldsUpNobodyElse: its Cloud Foundry answers nothing, and each of
-// its ticks waits as long as it may.
+// TestAClientThatHangsHoldsUpNobodyElse: its Cloud Foundry answers nothing, and each of its ticks waits as long as it
+// may.
 func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
 	hanging := func() *driver {
 		return newDriver(func(ctx context.Context, operation string, n int) (broker.Step, error) {

@@ -1,9 +1,8 @@
-// Package secrets reads the configuration from AWS Secrets Manager: the same YAML
-// that `ferry serve` reads from a file.
+// Package secrets reads the configuration from AWS Secrets Manager: the same YAML that `ferry serve` reads from a file.
 //
-// A function lives for hours, and passwords are changed meanwhile: the text is read
-// again when it has reached an age, without a restart. What cannot be read, or is no
-// configuration, replaces nothing: the last good copy stays in use, and the log says so.
+// A function lives for hours, and passwords are changed meanwhile: the text is read again when it has reached an age,
+// without a restart. What cannot be read, or is no configuration, replaces nothing: the last good copy stays in use,
+// and the log says so.
 package secrets
 
 import (
@@ -23,8 +22,7 @@ import (
 
 // Options are what a Source is made of.
 type Options struct {
-	// Config has region, credentials, HTTP client and, for a stand-in, the address. A
-	// Retryer in it is not used.
+	// Config has region, credentials, HTTP client and, for a stand-in, the address. A Retryer in it is not used.
 	Config aws.Config
 	// Secret is the secret's ARN or name. Required.
 	Secret string
@@ -32,8 +30,7 @@ type Options struct {
 	MaxAge time.Duration
 	// Timeout bounds one reading with its retries; 0 means 3 seconds.
 	Timeout time.Duration
-	// LookupEnv and ReadFile resolve references in the text, as config.Parse does.
-	// Required.
+	// LookupEnv and ReadFile resolve references in the text, as config.Parse does. Required.
 	LookupEnv func(string) (string, bool)
 	ReadFile  func(string) ([]byte, error)
 	// Now is the clock of ages. Required.
@@ -82,10 +79,9 @@ func New(o Options) *Source {
 	return &Source{options: o, client: client}
 }
 
-// Current returns the configuration in force. It calls Secrets Manager when there is
-// no copy yet or the copy has reached its age, one caller at a time: who comes
-// meanwhile gets the old copy, or waits when there is none. The error, of the SDK or
-// a *config.Faults (errors.As), means that there never was a good copy.
+// Current returns the configuration in force. It calls Secrets Manager when there is no copy yet or the copy has
+// reached its age, one caller at a time: who comes meanwhile gets the old copy, or waits when there is none. The error,
+// of the SDK or a *config.Faults (errors.As), means that there never was a good copy.
 func (s *Source) Current(ctx context.Context) (Copy, error) {
 	old := s.kept.Load()
 	if old != nil && s.options.Now().Before(old.until) {
@@ -125,8 +121,7 @@ func versionOf(k *kept) string {
 	return k.Version
 }
 
-// read returns the secret's current text as a configuration. A version that is in
-// use already is not parsed again.
+// read returns the secret's current text as a configuration. A version that is in use already is not parsed again.
 func (s *Source) read(ctx context.Context, old *kept) (Copy, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()

@@ -11,14 +11,58 @@ import (
 	"time"
 )
 
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+	// grace is how long requests in flight may take after the signal to stop.
+	grace = 10 * time.Second
+)
+
+// listen opens a TCP listener, with a sentence for each way in which it can fail.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return listener, nil
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, failure(err, "The address %s is in use by another process. Stop that one, or choose another address with %s.", address, flag)
+	case errors.Is(err, syscall.EACCES):
+		return nil, failure(err, "This user may not listen on %s. Choose a port above 1023 with %s.", address, flag)
+	default:
+		return nil, failure(err, "Cannot listen on %s: %v. Give an address as host:port with %s.", address, err, flag)
+	}
+}
+
+// newServer bounds what a slow or hostile peer can hold open.
+func newServer(handler http.Handler, longest time.Duration) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
+		WriteTimeout: longest + time.Minute, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	}
+}
+
+// isLoopback reports whether an address can be reached from this machine only.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
 // fewestConnections is how many a broker keeps open at least.
 const fewestConnections = 1024
 
-// connections bounds how many are open at once, so that those of one peer, or of
-// strangers who send nothing, do not keep others out. Who comes when all are open is
-// let in: the address that has the most loses the one of its connections that has been
-// without a request for longest. A connection on which a request is being answered is
-// never closed; whoever sends a header slowly has none yet.
+// connections bounds how many are open at once, so that those of one peer, or of strangers who send nothing, do not
+// keep others out. Who comes when all are open is let in: the address that has the most loses the one of its
+// connections that has been without a request for longest. A connection on which a request is being answered is never
+// closed; whoever sends a header slowly has none yet.
 type connections struct {
 	most int
 
@@ -40,8 +84,8 @@ type connection struct {
 
 type connectionKey struct{}
 
-// boundConnections makes a server tell which of its connections are in use. Its
-// listener is then to be the one that listen returns.
+// boundConnections makes a server tell which of its connections are in use. Its listener is then to be the one that
+// listen returns.
 func boundConnections(server *http.Server, most int) *connections {
 	c := &connections{most: most, open: map[*connection]struct{}{}, of: map[string]int{}}
 	handler := server.Handler
@@ -170,49 +214,4 @@ func (c *connections) remove(conn *connection) {
 	if c.of[conn.address]--; c.of[conn.address] == 0 {
 		delete(c.of, conn.address)
 	}
-}
-
-const (
-	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 64 << 10
-	// grace is how long requests in flight may take after the signal to stop.
-	grace = 10 * time.Second
-)
-
-// listen opens a TCP listener, with a sentence for each way in which it can fail.
-func listen(ctx context.Context, flag, address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	switch {
-	case err == nil:
-		return listener, nil
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, failure(err, "The address %s is in use by another process. Stop that one, or choose another address with %s.", address, flag)
-	case errors.Is(err, syscall.EACCES):
-		return nil, failure(err, "This user may not listen on %s. Choose a port above 1023 with %s.", address, flag)
-	default:
-		return nil, failure(err, "Cannot listen on %s: %v. Give an address as host:port with %s.", address, err, flag)
-	}
-}
-
-// newServer bounds what a slow or hostile peer can hold open.
-func newServer(handler http.Handler, longest time.Duration) *http.Server {
-	return &http.Server{
-		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
-		WriteTimeout: longest + time.Minute, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-	}
-}
-
-// isLoopback reports whether an address can be reached from this machine only.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
 }

@@ -130,8 +130,8 @@ func closed(conn net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Idle connections, and those whose header never ends, keep nobody out: neither who
-// comes later nor who has one, and a request that is being answered is left alone.
+// Idle connections, and those whose header never ends, keep nobody out: neither who comes later nor who has one, and a
+// request that is being answered is left alone.
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"silent": "", "in the middle of a header": "GET / HTTP/1.1\r\nHost: fer"} {

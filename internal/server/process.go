@@ -27,8 +27,8 @@ const (
 	restartWorkers = 8
 	// roundTime bounds a round of each minute, so that the next one is not late.
 	roundTime = 50 * time.Second
-	// firstAudit is how long after a start the first audit is due at the earliest: what
-	// the start resumes comes before it. auditRetry is the pause after one that failed.
+	// firstAudit is how long after a start the first audit is due at the earliest: what the start resumes comes before
+	// it. auditRetry is the pause after one that failed.
 	firstAudit = 10 * time.Minute
 	auditRetry = time.Hour
 )
@@ -77,8 +77,8 @@ func (p *process) newHandler() http.Handler {
 	})
 }
 
-// live keeps going what works behind the requests for as long as answer runs. None of
-// it outlives live, whose caller closes the store next.
+// live keeps going what works behind the requests for as long as answer runs. None of it outlives live, whose caller
+// closes the store next.
 func (p *process) live(ctx context.Context, answer func(resumed int) error) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -121,8 +121,8 @@ func (p *process) announce(brokerURL, simulatorURL string, resumed int) {
 	}
 }
 
-// shutDown stops accepting and lets requests in flight end; those that are still
-// held shortly before the grace is over are answered then.
+// shutDown stops accepting and lets requests in flight end; those that are still held shortly before the grace is over
+// are answered then.
 func (p *process) shutDown(ctx context.Context) error {
 	p.logger.Info("ferry stops")
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
@@ -144,8 +144,8 @@ func (p *process) closeLoop(ctx context.Context) {
 // janitor restarts operations whose driver got lost and forgets what has expired.
 func (p *process) janitor(ctx context.Context) { p.eachMinute(ctx, p.tidy) }
 
-// audits looks daily for what Cloud Foundry has and nobody knows. It is apart from the
-// janitor: a Cloud Foundry that does not answer must not hold up recovery.
+// audits looks daily for what Cloud Foundry has and nobody knows. It is apart from the janitor: a Cloud Foundry that
+// does not answer must not hold up recovery.
 func (p *process) audits(ctx context.Context) {
 	auditor := p.newAuditor()
 	p.eachMinute(ctx, func(ctx context.Context) { _ = auditor.AuditDue(ctx, p.assembly.Clients()) }) // logged where it happens
@@ -191,8 +191,7 @@ func (p *process) restart(ctx context.Context) error {
 	return err
 }
 
-// hangups says what a SIGHUP does not do, instead of ending the process as it would
-// without anybody listening.
+// hangups says what a SIGHUP does not do, instead of ending the process as it would without anybody listening.
 func (p *process) hangups(ctx context.Context) {
 	for {
 		select {

@@ -60,9 +60,8 @@ func (s *unread) Unfinished(context.Context, time.Time, string, int) (broker.Unf
 	return broker.UnfinishedPage{}, s.fault
 }
 
-// TestNothingOutlivesLive, however that ends: the store is closed next. The fetch of a
-// catalog and the step of an operation end side by side: the step has a second for
-// itself, and takes another one.
+// TestNothingOutlivesLive, however that ends: the store is closed next. The fetch of a catalog and the step of an
+// operation end side by side: the step has a second for itself, and takes another one.
 func TestNothingOutlivesLive(t *testing.T) {
 	t.Parallel()
 	mine := errors.New("mine")
@@ -126,8 +125,8 @@ func (m *marked) Marked(context.Context) ([]broker.Marked, error) {
 	return nil, nil
 }
 
-// TestServeAuditsAfterItsStartAndThenDaily: once ten minutes after the first start, and
-// not again after another one within the day.
+// TestServeAuditsAfterItsStartAndThenDaily: once ten minutes after the first start, and not again after another one
+// within the day.
 func TestServeAuditsAfterItsStartAndThenDaily(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package server puts a process together from its configuration. It is the one place
-// that knows all the others; it decides nothing else.
+// Package server puts a process together from its configuration. It is the one place that knows all the others; it
+// decides nothing else.
 package server
 
 import (
@@ -37,24 +37,23 @@ type ServeOptions struct {
 	Version, Commit string
 	Logger          *slog.Logger
 	LookupEnv       func(string) (string, bool)
-	// Started is called with the broker's and the simulator's addresses once the
-	// broker listens; may be nil.
+	// Started is called with the broker's and the simulator's addresses once the broker listens; may be nil.
 	Started func(brokerURL, simulatorURL string)
 	// Hangups are signals that do nothing but leave a line in the log; may be nil.
 	Hangups <-chan os.Signal
 	// Hint receives a line that a newcomer can copy; may be nil.
 	Hint io.Writer
 
-	// mostConnections is for tests; 0: four for each request that may be answered at
-	// once, and fewestConnections at least.
+	// mostConnections is for tests; 0: four for each request that may be answered at once, and fewestConnections at
+	// least.
 	mostConnections int
 }
 
 // DefaultData is where `serve` keeps its store.
 const DefaultData = ".ferry"
 
-// Serve runs the broker in this process until ctx ends: bbolt store, in-process
-// workflow, Cloud Foundry real or simulated. Errors are *ExitError.
+// Serve runs the broker in this process until ctx ends: bbolt store, in-process workflow, Cloud Foundry real or
+// simulated. Errors are *ExitError.
 func Serve(ctx context.Context, o ServeOptions) error {
 	c, err := o.configuration()
 	if err != nil {
@@ -72,8 +71,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	})
 }
 
-// CheckBasePath returns what is wrong with a base path, a sentence that names the
-// flag; nil when nothing is.
+// CheckBasePath returns what is wrong with a base path, a sentence that names the flag; nil when nothing is.
 func CheckBasePath(path string) error {
 	if _, err := api.ParseBasePath(path); err != nil {
 		return usage("--base-path %q %v.", path, err)
@@ -152,8 +150,7 @@ func (o ServeOptions) dataFolder() (string, func(), error) {
 	return dir, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// withSimulator starts the simulator when asked for, and points clients that name
-// no Cloud Foundry at it.
+// withSimulator starts the simulator when asked for, and points clients that name no Cloud Foundry at it.
 func (o ServeOptions) withSimulator(ctx context.Context, c *config.Config, f func(simulatorURL string) error) error {
 	if !o.Simulate {
 		return f("")
@@ -179,14 +176,13 @@ func (o ServeOptions) run(ctx context.Context, c config.Config, store *bolt.Stor
 	return p.live(ctx, func(resumed int) error { return p.serve(ctx, listener, simulatorURL, resumed) })
 }
 
-// nowhere is no address that anybody else could reach: who may call an embedded
-// broker is for its embedder to say, so that the demo client may be served.
+// nowhere is no address that anybody else could reach: who may call an embedded broker is for its embedder to say, so
+// that the demo client may be served.
 const nowhere = "127.0.0.1:0"
 
-// Embed runs the broker as Serve does, but opens no address for it: answer is called
-// with the handler, which may be used concurrently, and with the simulator's URL
-// (empty without Simulate). The broker lives until answer returns, and is closed
-// before Embed does. Listen, Started and Hint are not looked at. Errors are
+// Embed runs the broker as Serve does, but opens no address for it: answer is called with the handler, which may be
+// used concurrently, and with the simulator's URL (empty without Simulate). The broker lives until answer returns, and
+// is closed before Embed does. Listen, Started and Hint are not looked at. Errors are
 // *ExitError, or answer's.
 func Embed(ctx context.Context, o ServeOptions, answer func(handler http.Handler, simulatorURL string) error) error {
 	o.Listen = nowhere

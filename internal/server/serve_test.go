@@ -123,8 +123,8 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(raw)
 }
 
-// TestServeWithoutCloudFoundry: absence of the backend is not an outage (law 10),
-// but a broker that has never seen a catalog is not ready, and says which part.
+// TestServeWithoutCloudFoundry: absence of the backend is not an outage (law 10), but a broker that has never seen a
+// catalog is not ready, and says which part.
 func TestServeWithoutCloudFoundry(t *testing.T) {
 	t.Parallel()
 	closed, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -147,8 +147,7 @@ func TestServeWithoutCloudFoundry(t *testing.T) {
 	}
 }
 
-// TestServeBecomesReady, and knows the catalog at once when it starts again without
-// its Cloud Foundry.
+// TestServeBecomesReady, and knows the catalog at once when it starts again without its Cloud Foundry.
 func TestServeBecomesReady(t *testing.T) {
 	t.Parallel()
 	o := quiet(t)
@@ -241,8 +240,8 @@ func TestSimEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// fresh is a client whose connections nobody else closes: a test server that stops closes
-// the idle ones of http.DefaultTransport, whoever is about to use them.
+// fresh is a client whose connections nobody else closes: a test server that stops closes the idle ones of
+// http.DefaultTransport, whoever is about to use them.
 func fresh() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
@@ -327,8 +326,7 @@ func TestEmbedRefuses(t *testing.T) {
 	}
 }
 
-// TestOptionsAreNotWrittenTo: whoever keeps them may start another broker with them,
-// beside another simulator.
+// TestOptionsAreNotWrittenTo: whoever keeps them may start another broker with them, beside another simulator.
 func TestOptionsAreNotWrittenTo(t *testing.T) {
 	t.Parallel()
 	o := embedded()
@@ -343,8 +341,7 @@ func TestOptionsAreNotWrittenTo(t *testing.T) {
 	}
 }
 
-// TestADamagedFolderEndsWithASentence, and with exit code 1: which folder, what is wrong
-// with it, and what to do.
+// TestADamagedFolderEndsWithASentence, and with exit code 1: which folder, what is wrong with it, and what to do.
 func TestADamagedFolderEndsWithASentence(t *testing.T) {
 	t.Parallel()
 	o := embedded()

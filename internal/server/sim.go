@@ -97,9 +97,8 @@ func Sim(ctx context.Context, o SimOptions, logger *slog.Logger) error {
 	return nil
 }
 
-// Demo walks a platform's life against a broker and a simulated Cloud Foundry in
-// this process and prints it. The error is an *ExitError when an answer was not the
-// one expected.
+// Demo walks a platform's life against a broker and a simulated Cloud Foundry in this process and prints it. The error
+// is an *ExitError when an answer was not the one expected.
 func Demo(ctx context.Context, out io.Writer, version string) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	defer stop()

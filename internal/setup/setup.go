@@ -1,7 +1,7 @@
 // Package setup puts a broker together from its configuration. It is the one place that makes broker.Options and
-// api.Options: it knows which setting goes where. A process (package server) and a function on AWS (package lambda) hand
-// in what differs between them, such as the store and the workflow. So a function's binary holds no embedded store,
-// simulator or metrics, and that of `ferry` nothing of AWS.
+// api.Options: it knows which setting goes where. A process (package server) and a function on AWS (package lambda)
+// hand in what differs between them, such as the store and the workflow. So a function's binary holds no embedded
+// store, simulator or metrics, and that of `ferry` nothing of AWS.
 package setup
 
 import (

@@ -74,8 +74,7 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestOldInputs: executions live for days, so what they were started with must be
-// read by every later version.
+// TestOldInputs: executions live for days, so what they were started with must be read by every later version.
 func TestOldInputs(t *testing.T) {
 	t.Parallel()
 	var tick Tick

@@ -1,9 +1,8 @@
-// Package sfn is broker.Workflow on AWS Step Functions: an execution of the state
-// machine in statemachine/operation.asl.json for each operation.
+// Package sfn is broker.Workflow on AWS Step Functions: an execution of the state machine in
+// statemachine/operation.asl.json for each operation.
 //
-// The operation string is the execution's name, so that Step Functions itself makes
-// one start of two. That is a saving, not a safeguard: names are free again after 90
-// days, and the record alone decides what happens.
+// The operation string is the execution's name, so that Step Functions itself makes one start of two. That is a saving,
+// not a safeguard: names are free again after 90 days, and the record alone decides what happens.
 package sfn
 
 import (
@@ -25,18 +24,16 @@ import (
 
 // Options are what a Workflow is made of.
 type Options struct {
-	// Config has region, credentials, HTTP client and, for a stand-in, the address. A
-	// Retryer in it is not used.
+	// Config has region, credentials, HTTP client and, for a stand-in, the address. A Retryer in it is not used.
 	Config aws.Config
 	// StateMachine is the ARN of the state machine. Required.
 	StateMachine string
-	// Timeout bounds one Start with all its retries; 0 means 5 seconds. It is short
-	// since a platform waits, and the janitor starts what was not started here.
+	// Timeout bounds one Start with all its retries; 0 means 5 seconds. It is short since a platform waits, and the
+	// janitor starts what was not started here.
 	Timeout time.Duration
 }
 
-// Workflow starts executions, and stops those that nobody needs any more. Its methods
-// may be called concurrently.
+// Workflow starts executions, and stops those that nobody needs any more. Its methods may be called concurrently.
 type Workflow struct {
 	options Options
 	client  *sfn.Client
@@ -62,11 +59,9 @@ func New(o Options) *Workflow {
 	return &Workflow{options: o, client: client}
 }
 
-// Start begins an execution named after the operation and the restart. Step
-// Functions says in two ways that it has begun already: with the ARN of the running
-// one when the input is the same, with ExecutionAlreadyExists otherwise, or when that
-// one has ended. Both are success (broker.Workflow). The error wraps ErrName or what
-// the SDK said.
+// Start begins an execution named after the operation and the restart. Step Functions says in two ways that it has
+// begun already: with the ARN of the running one when the input is the same, with ExecutionAlreadyExists otherwise, or
+// when that one has ended. Both are success (broker.Workflow). The error wraps ErrName or what the SDK said.
 func (w *Workflow) Start(ctx context.Context, s broker.Start) error {
 	name, err := executionName(s.Operation, s.Restart)
 	if err != nil {
@@ -90,9 +85,8 @@ func (w *Workflow) Start(ctx context.Context, s broker.Start) error {
 // stopTime bounds one Stop, however long a Start may take.
 const stopTime = time.Second
 
-// Stop ends the execution that Start began, if it runs. One that has ended is no
-// fault; one that nobody knows is. It is tried once, for a second at most: an
-// execution that goes on finds nothing to do.
+// Stop ends the execution that Start began, if it runs. One that has ended is no fault; one that nobody knows is. It is
+// tried once, for a second at most: an execution that goes on finds nothing to do.
 func (w *Workflow) Stop(ctx context.Context, s broker.Start) error {
 	name, err := executionName(s.Operation, s.Restart)
 	if err != nil {
@@ -115,12 +109,12 @@ func executionARN(stateMachine, name string) string {
 	return strings.Replace(stateMachine, ":stateMachine:", ":execution:", 1) + ":" + name
 }
 
-// fit is narrower than what Step Functions takes: no name needs more, and what fits
-// here needs no escaping in an ARN, a URL or a log.
+// fit is narrower than what Step Functions takes: no name needs more, and what fits here needs no escaping in an ARN, a
+// URL or a log.
 var fit = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
 
-// executionName is the operation's name, or that of its n-th restart: a name is
-// never used twice (docs/protocol.md section 9).
+// executionName is the operation's name, or that of its n-th restart: a name is never used twice (docs/protocol.md
+// section 9).
 func executionName(operation string, restart int) (string, error) {
 	name := operation
 	if restart > 0 {

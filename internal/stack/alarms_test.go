@@ -10,8 +10,7 @@ import (
 // counted is a metric, by the minute: each value is one that was reported in it.
 type counted map[int][]float64
 
-// watch is an alarm of one metric, evaluated each minute over a window that slides, as
-// CloudWatch does.
+// watch is an alarm of one metric, evaluated each minute over a window that slides, as CloudWatch does.
 type watch struct {
 	average, below     bool
 	period, n, m       int // minutes, and of n windows m
@@ -94,8 +93,7 @@ func answers(from, to, every, all, failed int) counted {
 	return data
 }
 
-// TestServerErrorsRingByTheirShare: API Gateway reports 0 or 1 of 5XXError for each
-// request.
+// TestServerErrorsRingByTheirShare: API Gateway reports 0 or 1 of 5XXError for each request.
 func TestServerErrorsRingByTheirShare(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -124,8 +122,8 @@ func TestServerErrorsRingByTheirShare(t *testing.T) {
 	}
 }
 
-// audits are what the janitor reports in a number of days: a line each minute, and of
-// an audit a day those that were completed.
+// audits are what the janitor reports in a number of days: a line each minute, and of an audit a day those that were
+// completed.
 func audits(days int, completed func(day int) bool) counted {
 	data := counted{}
 	for minute := range days * 24 * 60 {
@@ -188,8 +186,7 @@ func TestAConfigurationWithFaultsRings(t *testing.T) {
 	}
 }
 
-// TestThrottlesAreCountedOfTableAndIndex: DynamoDB counts an index by itself, and reads
-// apart from writes.
+// TestThrottlesAreCountedOfTableAndIndex: DynamoDB counts an index by itself, and reads apart from writes.
 func TestThrottlesAreCountedOfTableAndIndex(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, nil)
@@ -215,8 +212,8 @@ func TestThrottlesAreCountedOfTableAndIndex(t *testing.T) {
 	}
 }
 
-// TestEachAlarmOfOursHasItsMetric: a metric of our own is made of log lines. What
-// becomes of the lines is shown where they are written (internal/lambda).
+// TestEachAlarmOfOursHasItsMetric: a metric of our own is made of log lines. What becomes of the lines is shown where
+// they are written (internal/lambda).
 func TestEachAlarmOfOursHasItsMetric(t *testing.T) {
 	t.Parallel()
 	made := map[string]bool{}

@@ -43,7 +43,8 @@ const (
 // onlyLocal are the packages that `sam local` needs and AWS does not.
 var onlyLocal = []string{"internal/bolt", "internal/cfsim", "internal/loop", "internal/metrics", "internal/lambda/local"}
 
-// holds returns which of them have functions in a binary. Their names stay, for stack traces, when symbols are stripped.
+// holds returns which of them have functions in a binary. Their names stay, for stack traces, when symbols are
+// stripped.
 func holds(text []byte) []string {
 	return slices.DeleteFunc(slices.Clone(onlyLocal), func(name string) bool {
 		return !bytes.Contains(text, []byte("github.com/ferry-broker/ferry/"+name+"."))

@@ -20,8 +20,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// call is what a page tells its readers to run: a program, its arguments, and its
-// standard input where an argument is "-".
+// call is what a page tells its readers to run: a program, its arguments, and its standard input where an argument is
+// "-".
 type call struct {
 	At    string   `json:"at"`
 	Args  []string `json:"args"`
@@ -122,8 +122,8 @@ func script(page string) string {
 	return strings.Join(out, "\n")
 }
 
-// prologue makes bash write down every call of a program: line, number of arguments,
-// arguments and standard input, each ended by a NUL byte.
+// prologue makes bash write down every call of a program: line, number of arguments, arguments and standard input, each
+// ended by a NUL byte.
 const prologue = `
 command_not_found_handle() {
 	local input=
@@ -135,8 +135,8 @@ command_not_found_handle() {
 }
 `
 
-// callsOf runs a page's commands in a folder of their own. PASSWORD is the one
-// variable that a page may use without having set it.
+// callsOf runs a page's commands in a folder of their own. PASSWORD is the one variable that a page may use without
+// having set it.
 func callsOf(t *testing.T, page, text string) []call {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -204,8 +204,7 @@ var (
 	anOverride = regexp.MustCompile(`^([A-Za-z]+)=`)
 )
 
-// namesInTemplate looks up outputs, parameters and resources that a call names, and
-// the sections of samconfig.toml.
+// namesInTemplate looks up outputs, parameters and resources that a call names, and the sections of samconfig.toml.
 func namesInTemplate(t *testing.T, c call) []string {
 	t.Helper()
 	var findings []string
@@ -267,8 +266,7 @@ func askModels(t *testing.T, calls []call) []string {
 	return findings
 }
 
-// inVenv is a command of the environment that `make stand-in` makes, told of no
-// account, no profile and no region.
+// inVenv is a command of the environment that `make stand-in` makes, told of no account, no profile and no region.
 func inVenv(t *testing.T, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	venv, err := filepath.Abs(filepath.Join(root, ".cache", "venv"))
@@ -367,8 +365,8 @@ func TestCallsOf(t *testing.T) {
 	}
 }
 
-// TestNamesInTheRunbook: a word like ApiTimeout in the runbook is a parameter, an
-// output, or a resource of the template.
+// TestNamesInTheRunbook: a word like ApiTimeout in the runbook is a parameter, an output, or a resource of the
+// template.
 func TestNamesInTheRunbook(t *testing.T) {
 	t.Parallel()
 	word := regexp.MustCompile("`([A-Z][a-z]+[A-Z][A-Za-z]+)[`= ]")
@@ -388,12 +386,12 @@ func TestNamesInTheRunbook(t *testing.T) {
 	}
 }
 
-// rules say what programs take that are not here to be asked. Their options are
-// those that the pages use, each looked up where the rule says.
+// rules say what programs take that are not here to be asked. Their options are those that the pages use, each looked
+// up where the rule says.
 var rules = map[string]func(call) error{
-	// cmd/svcat/broker/register_cmd.go and cmd/svcat/command/{namespaced,scoped}.go of kubernetes-retired/service-catalog.
-	// Its --username and --password are left out: that version encodes both twice, so that the broker is sent
-	// something else.
+	// cmd/svcat/broker/register_cmd.go and cmd/svcat/command/{namespaced,scoped}.go of
+	// kubernetes-retired/service-catalog. Its --username and --password are left out: that version encodes both twice,
+	// so that the broker is sent something else.
 	"svcat": func(c call) error {
 		return options(c, 2, "--url=", "--basic-secret=", "--scope=cluster|namespace", "--namespace=", "--skip-tls", "--ca=", "--wait")
 	},
@@ -409,8 +407,8 @@ var rules = map[string]func(call) error{
 	},
 }
 
-// options checks that nothing but the given options occurs, and what else stands
-// there is at most alone words. "--x=" takes a value, "--x=a|b" one of these.
+// options checks that nothing but the given options occurs, and what else stands there is at most alone words. "--x="
+// takes a value, "--x=a|b" one of these.
 func options(c call, alone int, known ...string) error {
 	for i := 1; i < len(c.Args); i++ {
 		arg := c.Args[i]
@@ -487,8 +485,7 @@ type (
 	}
 )
 
-// pagePassword is the one that a reader has in PASSWORD: all that a shell or YAML may
-// read as something else.
+// pagePassword is the one that a reader has in PASSWORD: all that a shell or YAML may read as something else.
 const pagePassword = `a"b'c\d$e #f: {g}`
 
 // brokersSecret is the name of the secret that the pages make, and refer to.
@@ -542,8 +539,7 @@ func hasTarget(args []string) error {
 	return nil
 }
 
-// TestConfigurationsStayOutOfGit: the README has people write one, with passwords, into
-// this folder.
+// TestConfigurationsStayOutOfGit: the README has people write one, with passwords, into this folder.
 func TestConfigurationsStayOutOfGit(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -575,8 +571,7 @@ func TestConfigurationsStayOutOfGit(t *testing.T) {
 	}
 }
 
-// TestTheLinterOfTheMachineIsPinned: every package by its hash, from whatever registry
-// the machine is told to use.
+// TestTheLinterOfTheMachineIsPinned: every package by its hash, from whatever registry the machine is told to use.
 func TestTheLinterOfTheMachineIsPinned(t *testing.T) {
 	t.Parallel()
 	var lock struct {

@@ -25,8 +25,8 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 )
 
-// emulator is a function under Lambda's runtime interface emulator, the one that
-// comes with SAM and runs in its containers.
+// emulator is a function under Lambda's runtime interface emulator, the one that comes with SAM and runs in its
+// containers.
 type emulator struct {
 	url   string
 	log   *transcript
@@ -73,8 +73,7 @@ func emulatorProgram(t *testing.T) string {
 // leaveWithStarter ends the emulator when the test's process has ended, however.
 const leaveWithStarter = `"$@" & emulator=$!; cat >/dev/null; kill $emulator; wait $emulator`
 
-// emulate starts a function, with nothing in its environment but what Lambda needs and
-// what is given.
+// emulate starts a function, with nothing in its environment but what Lambda needs and what is given.
 func emulate(t *testing.T, binary string, environment ...string) *emulator {
 	t.Helper()
 	program := emulatorProgram(t)
@@ -153,9 +152,9 @@ func (e *emulator) invoke(event []byte) (events.APIGatewayProxyResponse, error) 
 	return answer, nil
 }
 
-// TestFirstAnswer starts the deployed binary under the runtime interface emulator that
-// comes with SAM and asks for the catalog: one read of the secret, one of the table.
-// `make sizes` prints how long that took; no time is asserted, since machines differ.
+// TestFirstAnswer starts the deployed binary under the runtime interface emulator that comes with SAM and asks for the
+// catalog: one read of the secret, one of the table. `make sizes` prints how long that took; no time is asserted, since
+// machines differ.
 func TestFirstAnswer(t *testing.T) {
 	emulatorProgram(t)
 	binary := built(t, "ApiFunction", "GOARCH="+runtime.GOARCH)
@@ -203,9 +202,9 @@ func dropCaches(t *testing.T) {
 	}
 }
 
-// backdrop answers for Secrets Manager and DynamoDB at once, so that the figures are the
-// function's own: a configuration, and the catalog that the first version stored. It
-// speaks TLS, as AWS does, and returns the file with the certificate to trust.
+// backdrop answers for Secrets Manager and DynamoDB at once, so that the figures are the function's own: a
+// configuration, and the catalog that the first version stored. It speaks TLS, as AWS does, and returns the file with
+// the certificate to trust.
 func backdrop(t *testing.T) (url, trusted string) {
 	t.Helper()
 	var items []json.RawMessage
@@ -274,8 +273,8 @@ func memory(t *testing.T, binary, figure string) int {
 }
 
 // TestLocalBuildLivesALife runs the API function with the tag `local` as a container of `sam local` does, without an
-// environment, and sends it the files of events/. They come one after the other, as SAM sends them: two at once crash the
-// emulator.
+// environment, and sends it the files of events/. They come one after the other, as SAM sends them: two at once crash
+// the emulator.
 func TestLocalBuildLivesALife(t *testing.T) {
 	t.Parallel()
 	emulatorProgram(t)
@@ -327,8 +326,7 @@ func (e *emulator) expect(t *testing.T, event string, status int, body string) e
 	return answer
 }
 
-// await polls until the operation has succeeded. Nobody sends a tick: the workflow
-// goes on between the calls.
+// await polls until the operation has succeeded. Nobody sends a tick: the workflow goes on between the calls.
 func (e *emulator) await(t *testing.T) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -345,8 +343,8 @@ func (e *emulator) await(t *testing.T) {
 	t.Fatalf("the operation does not end; the log: %s", e.log)
 }
 
-// TestSamLocalSaysWhatIsMissing runs the script of `make sam-local` on machines that
-// lack something, up to the point where it would build.
+// TestSamLocalSaysWhatIsMissing runs the script of `make sam-local` on machines that lack something, up to the point
+// where it would build.
 func TestSamLocalSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -380,8 +378,8 @@ func TestSamLocalSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestSamLocalAsksForTheEngineFirst runs the target in a fresh clone on a machine without
-// docker: nothing is installed before that is said.
+// TestSamLocalAsksForTheEngineFirst runs the target in a fresh clone on a machine without docker: nothing is installed
+// before that is said.
 func TestSamLocalAsksForTheEngineFirst(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -409,8 +407,8 @@ func TestSamLocalAsksForTheEngineFirst(t *testing.T) {
 	}
 }
 
-// poorPath is a folder with the few programs that the script needs, those that are
-// named besides, and a docker that does as told.
+// poorPath is a folder with the few programs that the script needs, those that are named besides, and a docker that
+// does as told.
 func poorPath(t *testing.T, docker string, more ...string) string {
 	t.Helper()
 	dir := t.TempDir()

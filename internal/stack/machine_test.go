@@ -113,8 +113,8 @@ func TestTheMachineReadsWhatThePollerWrites(t *testing.T) {
 	}
 }
 
-// TestTheMachineRepeatsWhatMayPass: by names that exist, and in less time than the
-// janitor takes to call an operation overdue (two minutes).
+// TestTheMachineRepeatsWhatMayPass: by names that exist, and in less time than the janitor takes to call an operation
+// overdue (two minutes).
 func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	t.Parallel()
 	advance := definition(t).States["Advance"]
@@ -150,8 +150,8 @@ func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	}
 }
 
-// TestThePollerHasTimeForWhatItBegins: the last step of a tick may begin when all the
-// short waits are over, may take the longest, and is noted afterwards.
+// TestThePollerHasTimeForWhatItBegins: the last step of a tick may begin when all the short waits are over, may take
+// the longest, and is noted afterwards.
 func TestThePollerHasTimeForWhatItBegins(t *testing.T) {
 	t.Parallel()
 	text := string(readRoot(t, "internal/lambda/poller.go"))
@@ -203,8 +203,7 @@ func TestSevenDaysFitIntoOneHistory(t *testing.T) {
 	}
 }
 
-// TestABusierPaceIsHandedOver: whoever configures shorter waits gets several
-// executions, none of which is full.
+// TestABusierPaceIsHandedOver: whoever configures shorter waits gets several executions, none of which is full.
 func TestABusierPaceIsHandedOver(t *testing.T) {
 	t.Parallel()
 	limit := 0

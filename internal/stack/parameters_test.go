@@ -28,8 +28,8 @@ func deploy(t *testing.T, values map[string]string) deployed {
 	return deployed{template(t), values}
 }
 
-// eval carries out CloudFormation's functions, as far as the tests look at them. What
-// only a deployment knows stays as {Table} or {Table.Arn}.
+// eval carries out CloudFormation's functions, as far as the tests look at them. What only a deployment knows stays as
+// {Table} or {Table.Arn}.
 func (d deployed) eval(value any) string {
 	function, argument := "", any(nil)
 	if fields, ok := value.(map[string]any); ok && len(fields) == 1 {
@@ -219,8 +219,8 @@ func (d deployed) at(place string) string {
 	return d.eval(value.value)
 }
 
-// TestReadmeDeploysWhatSamconfigNames: the README's two commands agree with each other
-// only through the name of the secret in samconfig.toml.
+// TestReadmeDeploysWhatSamconfigNames: the README's two commands agree with each other only through the name of the
+// secret in samconfig.toml.
 func TestReadmeDeploysWhatSamconfigNames(t *testing.T) {
 	t.Parallel()
 	samconfig := string(readRoot(t, "samconfig.toml"))
@@ -237,11 +237,10 @@ func TestReadmeDeploysWhatSamconfigNames(t *testing.T) {
 	}
 }
 
-// TestAVersionIsMadeOfItsParameters: `live` calls a version, and SAM makes one when the
-// template's text changes, not when the value of a parameter does. Each parameter that
-// the API function is made of has to stand in the version's description, so that
-// CloudFormation replaces the version; and no other, since a version of a function that
-// has not changed is refused.
+// TestAVersionIsMadeOfItsParameters: `live` calls a version, and SAM makes one when the template's text changes, not
+// when the value of a parameter does. Each parameter that the API function is made of has to stand in the version's
+// description, so that CloudFormation replaces the version; and no other, since a version of a function that has not
+// changed is refused.
 func TestAVersionIsMadeOfItsParameters(t *testing.T) {
 	t.Parallel()
 	function := maps.Clone(template(t).at("Resources.ApiFunction.Properties").fields())
@@ -267,8 +266,8 @@ func TestAVersionIsMadeOfItsParameters(t *testing.T) {
 	}
 }
 
-// parametersOf are the parameters that a value of the template depends on: by a
-// reference, inside of a text, or by a condition.
+// parametersOf are the parameters that a value of the template depends on: by a reference, inside of a text, or by a
+// condition.
 func parametersOf(t *testing.T, value any) map[string]bool {
 	t.Helper()
 	parameters, conditions := template(t).at("Parameters").fields(), template(t).at("Conditions").fields()
@@ -352,8 +351,8 @@ func translated(t *testing.T, parameters ...string) (all []node) {
 	return all
 }
 
-// TestACanaryGoesBackByItsAlarm: with Rollout=canary CodeDeploy moves the alias; without,
-// nothing of it is made, so that a deployment passes whatever rings.
+// TestACanaryGoesBackByItsAlarm: with Rollout=canary CodeDeploy moves the alias; without, nothing of it is made, so
+// that a deployment passes whatever rings.
 func TestACanaryGoesBackByItsAlarm(t *testing.T) {
 	t.Parallel()
 	made := translated(t, "Rollout=canary", "Rollout=at-once")
@@ -385,8 +384,8 @@ func TestACanaryGoesBackByItsAlarm(t *testing.T) {
 	}
 }
 
-// TestTracesAreSampled: API Gateway and Step Functions decide, each by its own rule, and
-// a rule of one stack is none of another's.
+// TestTracesAreSampled: API Gateway and Step Functions decide, each by its own rule, and a rule of one stack is none of
+// another's.
 func TestTracesAreSampled(t *testing.T) {
 	t.Parallel()
 	d := deploy(t, map[string]string{"TraceSampling": "0.5", "AWS::StackId": "arn:aws:cloudformation:eu-central-1:123456789012:stack/ferry/51af3dc0-da77-11e4-872e-1234567db123"})
@@ -422,8 +421,8 @@ func TestTracesAreSampled(t *testing.T) {
 	}
 }
 
-// TestTheVersion is that of the changelog, and stands in the output, in the environment,
-// in the version of the API function and in the tags of what lives long.
+// TestTheVersion is that of the changelog, and stands in the output, in the environment, in the version of the API
+// function and in the tags of what lives long.
 func TestTheVersion(t *testing.T) {
 	t.Parallel()
 	_, rest, _ := strings.Cut(string(readRoot(t, "CHANGELOG.md")), "\n## [")

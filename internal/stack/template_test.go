@@ -18,8 +18,7 @@ import (
 
 const root = "../.."
 
-// node is a part of the template. Short forms of CloudFormation's functions (!Ref x)
-// are read as {"Ref": x}.
+// node is a part of the template. Short forms of CloudFormation's functions (!Ref x) are read as {"Ref": x}.
 type node struct{ value any }
 
 func readRoot(t *testing.T, name string) []byte {
@@ -81,8 +80,7 @@ func plain(n *yaml.Node) any {
 	return value
 }
 
-// at follows fields and indexes ("Properties.Events.Get", "Policies.0"); what is not
-// there is nil.
+// at follows fields and indexes ("Properties.Events.Get", "Policies.0"); what is not there is nil.
 func (n node) at(path string) node {
 	for part := range strings.SplitSeq(path, ".") {
 		switch value := n.value.(type) {
@@ -340,8 +338,8 @@ func TestTheTableIsTheStores(t *testing.T) {
 	}
 }
 
-// TestTheExampleSecretStartsNothing: it has a password that everybody can read. All
-// that is wrong with it is the line that says to be removed.
+// TestTheExampleSecretStartsNothing: it has a password that everybody can read. All that is wrong with it is the line
+// that says to be removed.
 func TestTheExampleSecretStartsNothing(t *testing.T) {
 	t.Parallel()
 	text := template(t).at("Resources.ConfigSecret.Properties.SecretString").String()
@@ -457,8 +455,7 @@ func TestPoliciesNameWhatTheyAllow(t *testing.T) {
 	}
 }
 
-// TestRolesHaveWhatTheCodeCalls: a right that is missing shows at the first call,
-// one that is too many never.
+// TestRolesHaveWhatTheCodeCalls: a right that is missing shows at the first call, one that is too many never.
 func TestRolesHaveWhatTheCodeCalls(t *testing.T) {
 	t.Parallel()
 	table := "dynamodb:GetItem dynamodb:PutItem dynamodb:Query dynamodb:DeleteItem"

@@ -1,6 +1,5 @@
-// Package standin starts the stand-in for AWS that tests run against, on 127.0.0.1, in
-// a process group of its own. It is for tests only, and works where `make stand-in` has
-// installed it.
+// Package standin starts the stand-in for AWS that tests run against, on 127.0.0.1, in a process group of its own. It
+// is for tests only, and works where `make stand-in` has installed it.
 package standin
 
 import (
@@ -40,10 +39,9 @@ type Server struct {
 	dir    string
 }
 
-// Start starts a stand-in with an empty memory; root is the way to the project's top
-// and more are further settings, such as AUTH=true. It returns once the stand-in
-// answers. ErrNotInstalled (errors.Is) where there is none. It ends with Stop, and with
-// the process that started it.
+// Start starts a stand-in with an empty memory; root is the way to the project's top and more are further settings,
+// such as AUTH=true. It returns once the stand-in answers. ErrNotInstalled (errors.Is) where there is none. It ends
+// with Stop, and with the process that started it.
 func Start(root string, more ...string) (*Server, error) {
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -135,8 +133,7 @@ func (s *Server) PID() int { return s.pid }
 // Output is what it has printed so far.
 func (s *Server) Output() string { return s.output.String() }
 
-// Stop ends it and what it started, and removes its files. What ended by itself is no
-// fault, nor is a second Stop.
+// Stop ends it and what it started, and removes its files. What ended by itself is no fault, nor is a second Stop.
 func (s *Server) Stop() error {
 	_ = s.stdin.Close()
 	select {
@@ -148,8 +145,8 @@ func (s *Server) Stop() error {
 	return os.RemoveAll(s.dir)
 }
 
-// Shared is one stand-in for all tests of a package: the first that needs it starts it.
-// The zero value with a Root is ready to use, by any number of tests at once.
+// Shared is one stand-in for all tests of a package: the first that needs it starts it. The zero value with a Root is
+// ready to use, by any number of tests at once.
 type Shared struct {
 	// Root is the way to the project's top.
 	Root string
@@ -172,8 +169,7 @@ func (s *Shared) URL(t testing.TB) string {
 	return s.server.URL()
 }
 
-// Main runs the package's tests, then ends the stand-in. It returns what the process
-// exits with.
+// Main runs the package's tests, then ends the stand-in. It returns what the process exits with.
 func (s *Shared) Main(m *testing.M) int {
 	code := m.Run()
 	if s.server == nil {

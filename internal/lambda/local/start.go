@@ -1,10 +1,9 @@
-// Package local puts the whole broker into the process of the API function, for
-// people who try it with `sam local` and have no cloud: the embedded store in a
-// temporary folder, the workflow in the process, and a simulated Cloud Foundry beside
-// it. What was provisioned lives as long as the function's environment.
+// Package local puts the whole broker into the process of the API function, for people who try it with `sam local` and
+// have no cloud: the embedded store in a temporary folder, the workflow in the process, and a simulated Cloud Foundry
+// beside it. What was provisioned lives as long as the function's environment.
 //
-// Only functions/api built with the tag `local` imports it, so that nothing of it is
-// in a binary that is deployed (a test in internal/stack looks).
+// Only functions/api built with the tag `local` imports it, so that nothing of it is in a binary that is deployed (a
+// test in internal/stack looks).
 package local
 
 import (
@@ -21,9 +20,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/server"
 )
 
-// Start serves the events of the REST API until the process is ended; the JSON log
-// goes to log. Of the environment only FERRY_LOG_LEVEL counts: there is no table, no
-// state machine and no secret. It returns only when the broker cannot be started.
+// Start serves the events of the REST API until the process is ended; the JSON log goes to log. Of the environment only
+// FERRY_LOG_LEVEL counts: there is no table, no state machine and no secret. It returns only when the broker cannot be
+// started.
 func Start(lookupEnv func(string) (string, bool), log io.Writer) error {
 	return run(context.Background(), lookupEnv, log, lambda.StartHandler)
 }
@@ -78,8 +77,8 @@ func (p *page) WriteHeader(status int) { p.status = status }
 
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
-// offered asks the broker itself for its plans, as offering/plan, in the catalog's
-// order. Afterwards the catalog is known, so that the first event does not wait for it.
+// offered asks the broker itself for its plans, as offering/plan, in the catalog's order. Afterwards the catalog is
+// known, so that the first event does not wait for it.
 func offered(ctx context.Context, handler http.Handler, as config.Credential) ([]string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/v2/catalog", nil)
 	if err != nil {

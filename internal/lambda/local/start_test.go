@@ -63,8 +63,7 @@ func provision(t *testing.T, h http.Handler) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// TestTwentyCreatesAtOnce: what the emulator cannot show, since it takes one call
-// after the other.
+// TestTwentyCreatesAtOnce: what the emulator cannot show, since it takes one call after the other.
 func TestTwentyCreatesAtOnce(t *testing.T) {
 	t.Parallel()
 	started(t, nothing, func(h http.Handler) {
