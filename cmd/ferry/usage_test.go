@@ -61,7 +61,7 @@ func TestVersionIsOneLine(t *testing.T) {
 	}
 }
 
-// TestUsage: interface.md section 1, exit 2 with every fault.
+// TestUsage: exit code 2, with every fault.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	absent := filepath.Join(t.TempDir(), "absent.yaml")

@@ -22,7 +22,7 @@ import (
 // TestEventsTellALife sends the events that belong together in their order.
 func TestEventsTellALife(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	h := newHarness(t)
 	steps := []struct {
 		event  string
 		status int
@@ -48,14 +48,14 @@ func TestEventsTellALife(t *testing.T) {
 	}
 	for _, step := range steps {
 		if step.drive {
-			r.drive(t.Context(), t)
+			h.drive(t.Context(), t)
 		}
-		answer := r.send(t, step.event)
+		answer := h.send(t, step.event)
 		if answer.StatusCode != step.status || !strings.Contains(answer.Body, step.body) {
-			t.Fatalf("%s: %d %s; want %d and %s; the log: %s", step.event, answer.StatusCode, answer.Body, step.status, step.body, r.log)
+			t.Fatalf("%s: %d %s; want %d and %s; the log: %s", step.event, answer.StatusCode, answer.Body, step.status, step.body, h.log)
 		}
 	}
-	if starts := r.machine.take(); len(starts) != 0 {
+	if starts := h.machine.take(); len(starts) != 0 {
 		t.Errorf("duplicates started %v", starts)
 	}
 }
@@ -77,8 +77,8 @@ func TestEventsOfOddRequests(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			answer := r.send(t, name)
+			h := newHarness(t)
+			answer := h.send(t, name)
 			if answer.StatusCode != test.status {
 				t.Fatalf("%d %s, want %d", answer.StatusCode, answer.Body, test.status)
 			}
@@ -89,7 +89,7 @@ func TestEventsOfOddRequests(t *testing.T) {
 				}
 			}
 			var started string
-			for _, s := range r.machine.take() {
+			for _, s := range h.machine.take() {
 				started += s.Key.InstanceID
 			}
 			if started != test.started {
@@ -187,7 +187,7 @@ func TestTheBasePathOfADomain(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answer := newRig(t).send(t, "catalog", func(event *events.APIGatewayProxyRequest) {
+			answer := newHarness(t).send(t, "catalog", func(event *events.APIGatewayProxyRequest) {
 				event.Path, event.StageVariables = test.path, map[string]string{"logRole": "existing", basePath: test.variable}
 			})
 			if answer.StatusCode != test.status || test.status == 404 && !strings.Contains(answer.Body, "Register this broker by its URL without ") {
@@ -237,19 +237,19 @@ func TestAnAnswerThatLambdaCannotCarryIsRefused(t *testing.T) {
 // TestHealth: without a configuration the process lives, and is not ready.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	h := newHarness(t)
 	for _, step := range []struct {
 		trouble func()
 		status  map[string]int
 		body    string
 	}{
 		{func() {}, map[string]int{"/healthz": 200, "/readyz": 200, "/v2/catalog": 200}, ""},
-		{func() { r.table.set(errDown, nil) }, map[string]int{"/healthz": 200, "/readyz": 503}, "store"},
-		{func() { r.configure(nil, errDown) }, map[string]int{"/healthz": 200, "/readyz": 503, "/v2/catalog": 503}, "configuration"},
+		{func() { h.table.set(errDown, nil) }, map[string]int{"/healthz": 200, "/readyz": 503}, "store"},
+		{func() { h.configure(nil, errDown) }, map[string]int{"/healthz": 200, "/readyz": 503, "/v2/catalog": 503}, "configuration"},
 	} {
 		step.trouble()
 		for path, want := range step.status {
-			answer := r.send(t, "catalog", func(event *events.APIGatewayProxyRequest) { event.Path = path })
+			answer := h.send(t, "catalog", func(event *events.APIGatewayProxyRequest) { event.Path = path })
 			if answer.StatusCode != want || want == 503 && !strings.Contains(answer.Body, step.body) {
 				t.Errorf("%s: %d %s; want %d and %s", path, answer.StatusCode, answer.Body, want, step.body)
 			}
@@ -262,71 +262,71 @@ func TestHealth(t *testing.T) {
 
 func TestAPanicIsAnsweredAndTheEnvironmentSurvives(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	if answer := r.send(t, "provision"); answer.StatusCode != 202 {
+	h := newHarness(t)
+	if answer := h.send(t, "provision"); answer.StatusCode != 202 {
 		t.Fatalf("%d %s", answer.StatusCode, answer.Body)
 	}
-	tick := sfn.NewTick(r.machine.take()[0])
-	r.table.set(nil, "s3cr3t")
-	if answer := r.send(t, "last-operation"); answer.StatusCode != 500 || strings.Contains(answer.Body, "s3cr3t") {
+	tick := sfn.NewTick(h.machine.take()[0])
+	h.table.set(nil, "s3cr3t")
+	if answer := h.send(t, "last-operation"); answer.StatusCode != 500 || strings.Contains(answer.Body, "s3cr3t") {
 		t.Errorf("api: %d %s", answer.StatusCode, answer.Body)
 	}
-	_, err := r.poller.Handle(t.Context(), tick)
+	_, err := h.poller.Handle(t.Context(), tick)
 	if _, ok := errors.AsType[*TickPanicked](err); !ok {
 		t.Errorf("poller: %v, want *TickPanicked", err)
 	}
-	err = r.janitor.Handle(t.Context(), Schedule{})
+	err = h.janitor.Handle(t.Context(), Schedule{})
 	if _, ok := errors.AsType[*JanitorFailed](err); !ok {
 		t.Errorf("janitor: %v, want *JanitorFailed", err)
 	}
-	r.table.set(nil, nil)
-	if answer := r.send(t, "last-operation"); answer.StatusCode != 200 {
+	h.table.set(nil, nil)
+	if answer := h.send(t, "last-operation"); answer.StatusCode != 200 {
 		t.Errorf("afterwards: %d %s", answer.StatusCode, answer.Body)
 	}
-	r.api.core.configuration = func(context.Context) (secrets.Copy, error) { panic("s3cr3t") }
-	if answer := r.send(t, "catalog"); answer.StatusCode != 500 || !strings.HasPrefix(answer.Body, `{"description":`) {
+	h.api.core.configuration = func(context.Context) (secrets.Copy, error) { panic("s3cr3t") }
+	if answer := h.send(t, "catalog"); answer.StatusCode != 500 || !strings.HasPrefix(answer.Body, `{"description":`) {
 		t.Errorf("around the handler: %d %s", answer.StatusCode, answer.Body)
 	}
-	if text := r.log.String(); strings.Count(text, `"stack":`) != 4 || strings.Contains(text, "s3cr3t") {
+	if text := h.log.String(); strings.Count(text, `"stack":`) != 4 || strings.Contains(text, "s3cr3t") {
 		t.Errorf("the log: %s", text)
 	}
 }
 
 func TestCatalogsAreFetchedByTheJanitorAndReadByTheAPI(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	before := r.send(t, "catalog")
-	r.control(t, "marketplace", `{"hide":["postgres/large"]}`)
-	if err := r.janitor.Handle(t.Context(), Schedule{}); err != nil {
+	h := newHarness(t)
+	before := h.send(t, "catalog")
+	h.control(t, "marketplace", `{"hide":["postgres/large"]}`)
+	if err := h.janitor.Handle(t.Context(), Schedule{}); err != nil {
 		t.Fatal(err)
 	}
-	if answer := r.send(t, "catalog"); answer.Body != before.Body {
+	if answer := h.send(t, "catalog"); answer.Body != before.Body {
 		t.Error("the store was read within the minute")
 	}
-	r.pass(reloadEvery)
-	if answer := r.send(t, "catalog"); answer.Body == before.Body {
+	h.pass(reloadEvery)
+	if answer := h.send(t, "catalog"); answer.Body == before.Body {
 		t.Error("what the janitor stored was not taken over")
 	}
-	if r.janitor.due("demo", 5*time.Minute) {
+	if h.janitor.due("demo", 5*time.Minute) {
 		t.Error("the catalog is fetched again before its time")
 	}
-	r.pass(4 * time.Minute)
-	if !r.janitor.due("demo", 5*time.Minute) {
+	h.pass(4 * time.Minute)
+	if !h.janitor.due("demo", 5*time.Minute) {
 		t.Error("the catalog is not fetched again")
 	}
 }
 
 func TestTheBudgetEndsBeforeLambdaDoes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.send(t, "provision")
-	r.drive(t.Context(), t)
-	r.control(t, "faults", `{"method":"POST","route":"/v3/service_credential_bindings","when":"before","action":"delay","delay_ms":60000}`)
-	r.pass(time.Since(r.now())) // the runtime sets the deadline by the real clock
+	h := newHarness(t)
+	h.send(t, "provision")
+	h.drive(t.Context(), t)
+	h.control(t, "faults", `{"method":"POST","route":"/v3/service_credential_bindings","when":"before","action":"delay","delay_ms":60000}`)
+	h.pass(time.Since(h.now())) // the runtime sets the deadline by the real clock
 	deadline := time.Now().Add(1500 * time.Millisecond)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
-	answer, err := r.api.Handle(ctx, readEvent(t, "bind"))
+	answer, err := h.api.Handle(ctx, readEvent(t, "bind"))
 	if err != nil || answer.StatusCode != 500 || !time.Now().Before(deadline) {
 		t.Errorf("%d %s, %v, %v after the deadline; want an answer of our own before it", answer.StatusCode, answer.Body, err, time.Since(deadline))
 	}

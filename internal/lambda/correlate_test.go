@@ -35,13 +35,13 @@ func (c traced) Value(key any) any {
 // context, those of the catalog among them.
 func TestEveryLineBearsItsEvent(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	h := newHarness(t)
 	read := 0
 	during := func(name string, event func(ctx context.Context)) {
 		t.Helper()
 		request, trace := "request-of-"+name, "1-67891233-of-"+name
 		event(lambdaContext(t.Context(), request, trace))
-		lines := strings.Split(strings.TrimSpace(r.log.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(h.log.String()), "\n")
 		if len(lines) == read {
 			t.Errorf("%s logged nothing", name)
 		}
@@ -57,16 +57,16 @@ func TestEveryLineBearsItsEvent(t *testing.T) {
 	}
 	send := func(event string) func(context.Context) {
 		return func(ctx context.Context) {
-			_, _ = r.api.Handle(ctx, readEvent(t, event)) // the error is always nil
+			_, _ = h.api.Handle(ctx, readEvent(t, event)) // the error is always nil
 		}
 	}
-	tick := func(ctx context.Context) { r.drive(ctx, t) }
+	tick := func(ctx context.Context) { h.drive(ctx, t) }
 	sweep := func(task string) func(context.Context) {
-		return func(ctx context.Context) { _ = r.janitor.Handle(ctx, Schedule{Task: task}) }
+		return func(ctx context.Context) { _ = h.janitor.Handle(ctx, Schedule{Task: task}) }
 	}
 	during("catalog", send("catalog"))
-	if !strings.Contains(r.log.String(), `"msg":"the catalog changed"`) {
-		t.Errorf("no line without a context: %s", r.log)
+	if !strings.Contains(h.log.String(), `"msg":"the catalog changed"`) {
+		t.Errorf("no line without a context: %s", h.log)
 	}
 	during("create", send("provision"))
 	during("create-tick", tick)
@@ -78,16 +78,16 @@ func TestEveryLineBearsItsEvent(t *testing.T) {
 	during("round", sweep(TaskRound))
 	during("audit", sweep(TaskAudit))
 	during("no-such-task", func(ctx context.Context) {
-		if err := r.janitor.Handle(ctx, Schedule{Task: "sweep"}); err == nil {
+		if err := h.janitor.Handle(ctx, Schedule{Task: "sweep"}); err == nil {
 			t.Error("a task that nobody knows succeeded")
 		}
 	})
-	r.table.set(nil, "s3cr3t")
+	h.table.set(nil, "s3cr3t")
 	during("panic", send("last-operation"))
-	r.table.set(nil, nil)
-	r.configure(nil, errDown)
+	h.table.set(nil, nil)
+	h.configure(nil, errDown)
 	during("no-configuration", send("catalog"))
-	during("bad-tick", func(ctx context.Context) { _, _ = r.poller.Handle(ctx, sfn.Tick{Client: "demo"}) })
+	during("bad-tick", func(ctx context.Context) { _, _ = h.poller.Handle(ctx, sfn.Tick{Client: "demo"}) })
 }
 
 // TestALineOfNoEventBearsNone: of two events at once nobody knows which one a line without a context belongs to, and

@@ -64,10 +64,10 @@ type kind struct {
 	took tally
 }
 
-// accounting is a rig that counts: one environment of each function, with their real clients for DynamoDB and Secrets
+// accounting is a harness that counts: one environment of each function, with their real clients for DynamoDB and Secrets
 // Manager. One tick is one call of the poller.
 type accounting struct {
-	*tableRig
+	*tableHarness
 	*testing.T
 	meter *meter
 	// running are the executions that have not ended, as they come to the poller next, the oldest first.
@@ -82,7 +82,7 @@ type accounting struct {
 func newAccounting(t *testing.T, maxAge time.Duration) *accounting {
 	t.Helper()
 	m := newMeter()
-	a := &accounting{T: t, meter: m, tableRig: newTableRig(t, m)}
+	a := &accounting{T: t, meter: m, tableHarness: newTableHarness(t, m)}
 	m.pass = a.pass
 	a.spend = func(call string) { a.pass(lasting[call]) }
 	f := a.copied.Config.Clients[0].CloudFoundry

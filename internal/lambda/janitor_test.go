@@ -64,24 +64,24 @@ func matches(t *testing.T, name string, log *logged) int {
 func TestAlarmsCountTheLinesOfAudits(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		trouble           func(r *rig)
+		trouble           func(h *harness)
 		task              string
 		failed, completed int
 	}{
-		"an audit that is completed":                 {func(*rig) {}, TaskAudit, 0, 1},
-		"one without a configuration":                {func(r *rig) { r.configure(nil, errDown) }, TaskAudit, 1, 0},
-		"one that Cloud Foundry does not answer":     {func(r *rig) { r.configure(unreachable, nil) }, TaskAudit, 1, 0},
-		"one that panics":                            {func(r *rig) { r.janitor.core.configuration = nil }, TaskAudit, 1, 0},
-		"a round":                                    {func(*rig) {}, TaskRound, 0, 0},
-		"a round that fails is another alarm's case": {func(r *rig) { r.configure(nil, errDown) }, TaskRound, 0, 0},
+		"an audit that is completed":                 {func(*harness) {}, TaskAudit, 0, 1},
+		"one without a configuration":                {func(h *harness) { h.configure(nil, errDown) }, TaskAudit, 1, 0},
+		"one that Cloud Foundry does not answer":     {func(h *harness) { h.configure(unreachable, nil) }, TaskAudit, 1, 0},
+		"one that panics":                            {func(h *harness) { h.janitor.core.configuration = nil }, TaskAudit, 1, 0},
+		"a round":                                    {func(*harness) {}, TaskRound, 0, 0},
+		"a round that fails is another alarm's case": {func(h *harness) { h.configure(nil, errDown) }, TaskRound, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t)
-			test.trouble(r)
-			_ = r.janitor.Handle(t.Context(), Schedule{Task: test.task}) // the log is looked at
-			if failed, completed := matches(t, "AuditsFailedMetric", r.log), matches(t, "AuditsCompletedMetric", r.log); failed != test.failed || completed != test.completed {
-				t.Errorf("%d failed, %d completed; want %d, %d; the log: %s", failed, completed, test.failed, test.completed, r.log)
+			h := newHarness(t)
+			test.trouble(h)
+			_ = h.janitor.Handle(t.Context(), Schedule{Task: test.task}) // the log is looked at
+			if failed, completed := matches(t, "AuditsFailedMetric", h.log), matches(t, "AuditsCompletedMetric", h.log); failed != test.failed || completed != test.completed {
+				t.Errorf("%d failed, %d completed; want %d, %d; the log: %s", failed, completed, test.failed, test.completed, h.log)
 			}
 		})
 	}
@@ -134,7 +134,7 @@ func TestAlarmsCountTheLinesOfFaultsInTheSecret(t *testing.T) {
 // an audit by hand gets one.
 func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 	t.Parallel()
-	r := newTableRig(t, nil)
+	h := newTableHarness(t, nil)
 	hour := read[Schedule](t, "schedule-audit")
 	for n, step := range []struct {
 		pass      time.Duration
@@ -150,16 +150,16 @@ func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 		{23 * time.Hour, hour, false, 2, 1},
 		{time.Hour - time.Minute, hour, false, 3, 1}, // an hour that came a little early
 	} {
-		r.pass(step.pass)
-		r.control(t, "reset", "")
+		h.pass(step.pass)
+		h.control(t, "reset", "")
 		if step.away {
-			r.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`)
+			h.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`)
 		}
-		err := r.janitor.Handle(t.Context(), step.event)
+		err := h.janitor.Handle(t.Context(), step.event)
 		if _, failed := errors.AsType[*JanitorFailed](err); failed != step.away {
 			t.Errorf("step %d: %v; Cloud Foundry is away: %t", n, err, step.away)
 		}
-		text := r.log.String()
+		text := h.log.String()
 		completed, failed := strings.Count(text, `"level":"INFO","msg":"audit completed","client":"demo","seen":0`), strings.Count(text, `"level":"WARN","msg":"audit failed","client":"demo"`)
 		if completed != step.completed || failed != step.failed {
 			t.Errorf("step %d: %d completed, %d failed; want %d, %d", n, completed, failed, step.completed, step.failed)
@@ -179,16 +179,16 @@ func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newTableRig(t, nil)
-	overdue(t, r, "busy", many, time.Hour)
-	overdue(t, r, "calm", 1, 5*time.Minute)
+	h := newTableHarness(t, nil)
+	overdue(t, h, "busy", many, time.Hour)
+	overdue(t, h, "calm", 1, 5*time.Minute)
 	var starts []broker.Start
 	for round := range 2 {
 		began := time.Now()
-		if err := r.janitor.Handle(t.Context(), Schedule{Task: TaskRound}); err != nil {
-			t.Fatalf("%v; the log: %.4000s", err, r.log)
+		if err := h.janitor.Handle(t.Context(), Schedule{Task: TaskRound}); err != nil {
+			t.Fatalf("%v; the log: %.4000s", err, h.log)
 		}
-		some := r.machine.take()
+		some := h.machine.take()
 		t.Logf("round %d: %d restarted in %v", round+1, len(some), time.Since(began))
 		starts = append(starts, some...)
 	}
@@ -206,9 +206,9 @@ func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
 }
 
 // overdue stores creates of a client whose drivers got lost.
-func overdue(t *testing.T, r *tableRig, client string, n int, age time.Duration) {
+func overdue(t *testing.T, h *tableHarness, client string, n int, age time.Duration) {
 	t.Helper()
-	due := r.now().Add(-age)
+	due := h.now().Add(-age)
 	next := make(chan int, n)
 	for i := range n {
 		next <- i
@@ -219,7 +219,7 @@ func overdue(t *testing.T, r *tableRig, client string, n int, age time.Duration)
 		writers.Go(func() {
 			for i := range next {
 				key := broker.Key{Client: client, InstanceID: fmt.Sprintf("i-%05d", i)}
-				_, err := r.store.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
+				_, err := h.store.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
 					Kind: key.Kind(), State: lifecycle.Creating, Seq: 1,
 					Operation: lifecycle.Operation{ID: "create-" + key.InstanceID, Verb: lifecycle.Create, Due: due.Add(time.Duration(i) * time.Millisecond)},
 				}}, 0)
@@ -235,27 +235,27 @@ func overdue(t *testing.T, r *tableRig, client string, n int, age time.Duration)
 
 func TestAnOperationWhoseStartWasLostIsRestarted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.machine.fault = errDown
-	if answer := r.send(t, "provision"); answer.StatusCode != 202 {
+	h := newHarness(t)
+	h.machine.fault = errDown
+	if answer := h.send(t, "provision"); answer.StatusCode != 202 {
 		t.Fatalf("%d %s: the platform is not to notice", answer.StatusCode, answer.Body)
 	}
-	r.pass(time.Hour)
-	err := r.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
+	h.pass(time.Hour)
+	err := h.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
 	if _, ok := errors.AsType[*JanitorFailed](err); !ok {
 		t.Errorf("%v, want *JanitorFailed while nothing can be started", err)
 	}
-	r.machine.fault = nil
-	r.pass(time.Hour)
-	if err := r.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
+	h.machine.fault = nil
+	h.pass(time.Hour)
+	if err := h.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
 		t.Fatal(err)
 	}
-	starts := r.machine.take()
+	starts := h.machine.take()
 	if len(starts) != 1 || starts[0].Restart != 2 {
 		t.Fatalf("started %+v, want the second restart: the first one's number is spent", starts)
 	}
-	r.run(t.Context(), t, sfn.NewTick(starts[0]))
-	if answer := r.send(t, "last-operation"); !strings.Contains(answer.Body, `"succeeded"`) {
+	h.run(t.Context(), t, sfn.NewTick(starts[0]))
+	if answer := h.send(t, "last-operation"); !strings.Contains(answer.Body, `"succeeded"`) {
 		t.Errorf("%s", answer.Body)
 	}
 }

@@ -96,19 +96,19 @@ func TestShortWaitsAreSpentInTheFunction(t *testing.T) {
 
 func TestTheErrorsOfThePoller(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	h := newHarness(t)
 	tick := sfn.NewTick(broker.Start{Key: broker.Key{Client: "demo", InstanceID: "i"}, Operation: "create-1"})
-	_, err := r.poller.Handle(t.Context(), sfn.Tick{Client: "demo"})
+	_, err := h.poller.Handle(t.Context(), sfn.Tick{Client: "demo"})
 	if _, ok := errors.AsType[*BadInput](err); !ok {
 		t.Errorf("%v, want *BadInput", err)
 	}
-	r.table.set(errDown, nil)
-	_, err = r.poller.Handle(t.Context(), tick)
+	h.table.set(errDown, nil)
+	_, err = h.poller.Handle(t.Context(), tick)
 	if _, ok := errors.AsType[*TickFailed](err); !ok {
 		t.Errorf("%v, want *TickFailed", err)
 	}
-	r.configure(nil, errDown)
-	_, err = r.poller.Handle(t.Context(), tick)
+	h.configure(nil, errDown)
+	_, err = h.poller.Handle(t.Context(), tick)
 	if _, ok := errors.AsType[*NoConfiguration](err); !ok {
 		t.Errorf("%v, want *NoConfiguration", err)
 	}
@@ -130,9 +130,9 @@ func (d *deadlines) Get(ctx context.Context, key broker.Key) (broker.Record, err
 // which is what the workflow sends.
 func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	seen := &deadlines{table: r.table}
-	r.poller.core.parts.Store = seen
+	h := newHarness(t)
+	seen := &deadlines{table: h.table}
+	h.poller.core.parts.Store = seen
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
 	defer cancel()
@@ -142,7 +142,7 @@ func TestThePollerLeavesTimeForItsNotes(t *testing.T) {
 		t.Errorf("the event is %+v, the workflow would send %+v (%v)", tick, want, err)
 	}
 	for name, ctx := range map[string]context.Context{"with a deadline": ctx, "without one": t.Context()} {
-		if next, err := r.poller.Handle(ctx, tick); err != nil || !next.Done {
+		if next, err := h.poller.Handle(ctx, tick); err != nil || !next.Done {
 			t.Errorf("%s: %+v, %v; want the end of an operation that nobody knows", name, next, err)
 		}
 	}

@@ -200,22 +200,22 @@ func (s *slowTable) waiting() []string {
 // first event waits for none of them.
 func TestInitReadsInParallel(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.send(t, "catalog") // stores one
-	r.configure(func(c *secrets.Copy) {
+	h := newHarness(t)
+	h.send(t, "catalog") // stores one
+	h.configure(func(c *secrets.Copy) {
 		other := c.Config.Clients[0]
 		other.Name, other.Credentials = "other", nil
 		c.Config.Clients = append(c.Config.Clients, other)
 	}, nil)
 	synctest.Test(t, func(t *testing.T) {
-		s := &slowTable{table: r.table, asked: make(chan string, 9), gate: make(chan struct{}), open: make(chan struct{})}
+		s := &slowTable{table: h.table, asked: make(chan string, 9), gate: make(chan struct{}), open: make(chan struct{})}
 		a := &API{core: &core{}}
-		a.core.parts = setup.Parts{Store: s, Workflow: r.machine, Now: r.now, Process: "p", Logger: a.core.correlated(newLines(r.log))}
+		a.core.parts = setup.Parts{Store: s, Workflow: h.machine, Now: h.now, Process: "p", Logger: a.core.correlated(newLines(h.log))}
 		a.core.configuration = func(ctx context.Context) (secrets.Copy, error) {
 			if err := s.wait(ctx, "secret"); err != nil {
 				return secrets.Copy{}, err
 			}
-			return r.configuration(ctx)
+			return h.configuration(ctx)
 		}
 		go a.prepare(t.Context())
 		for _, want := range []string{"[ping secret]", "[demo other]", "[]"} {
@@ -231,7 +231,7 @@ func TestInitReadsInParallel(t *testing.T) {
 			if asked := s.waiting(); fmt.Sprint(asked) != want {
 				t.Errorf("an event asked for %q, want %s", asked, want)
 			}
-			r.pass(reloadEvery)
+			h.pass(reloadEvery)
 		}
 	})
 }
@@ -239,15 +239,15 @@ func TestInitReadsInParallel(t *testing.T) {
 // TestInitSurvivesEverything: what cannot be read in init is read by the first event.
 func TestInitSurvivesEverything(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.configure(nil, errDown)
-	r.table.set(errDown, nil)
-	r.api.prepare(t.Context())
-	r.poller.prepare(t.Context())
-	r.janitor.prepare(t.Context())
-	r.configure(nil, nil)
-	r.table.set(nil, nil)
-	if answer := r.send(t, "catalog"); answer.StatusCode != 200 {
+	h := newHarness(t)
+	h.configure(nil, errDown)
+	h.table.set(errDown, nil)
+	h.api.prepare(t.Context())
+	h.poller.prepare(t.Context())
+	h.janitor.prepare(t.Context())
+	h.configure(nil, nil)
+	h.table.set(nil, nil)
+	if answer := h.send(t, "catalog"); answer.StatusCode != 200 {
 		t.Errorf("%d %s", answer.StatusCode, answer.Body)
 	}
 }
@@ -256,16 +256,16 @@ func TestInitSurvivesEverything(t *testing.T) {
 // minutes, but not those with the credentials that somebody has put right.
 func TestANewConfigurationIsTakenOverWithoutARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	if answer := r.send(t, "unauthorised"); answer.StatusCode != 401 {
+	h := newHarness(t)
+	if answer := h.send(t, "unauthorised"); answer.StatusCode != 401 {
 		t.Fatalf("%d", answer.StatusCode)
 	}
-	before := r.api.serving
-	r.send(t, "unauthorised")
-	if r.api.serving != before {
+	before := h.api.serving
+	h.send(t, "unauthorised")
+	if h.api.serving != before {
 		t.Error("the same version was assembled twice")
 	}
-	secret := r.copied.Config.Clients[0].CloudFoundry.ClientSecret
+	secret := h.copied.Config.Clients[0].CloudFoundry.ClientSecret
 	for _, step := range []struct {
 		version string
 		change  func(c *secrets.Copy)
@@ -281,12 +281,12 @@ func TestANewConfigurationIsTakenOverWithoutARestart(t *testing.T) {
 		}, "unauthorised", 200},
 		{"certificate", func(c *secrets.Copy) { c.Config.Clients[0].CloudFoundry.CA = []byte("none") }, "catalog", 503},
 	} {
-		r.configure(func(c *secrets.Copy) { c.Version = step.version; step.change(c) }, nil)
-		if answer := r.send(t, step.event); answer.StatusCode != step.status {
+		h.configure(func(c *secrets.Copy) { c.Version = step.version; step.change(c) }, nil)
+		if answer := h.send(t, step.event); answer.StatusCode != step.status {
 			t.Errorf("%s: %d %s, want %d", step.version, answer.StatusCode, answer.Body, step.status)
 		}
 	}
-	if n := matches(t, "ConfigurationFaultsMetric", r.log); n != 1 {
-		t.Errorf("the alarm counts %d lines of a certificate that is none: %s", n, r.log)
+	if n := matches(t, "ConfigurationFaultsMetric", h.log); n != 1 {
+		t.Errorf("the alarm counts %d lines of a certificate that is none: %s", n, h.log)
 	}
 }

@@ -34,7 +34,7 @@ var (
 type past struct {
 	key broker.Key
 	// live leads there from an empty table, with the version of the day.
-	live func(t *testing.T, r *tableRig)
+	live func(t *testing.T, r *tableHarness)
 	// What Cloud Foundry has when the newer version comes: the instance, with the operation's mark of an update, with
 	// the key.
 	instance, updated, keyed bool
@@ -48,57 +48,57 @@ type past struct {
 }
 
 func pasts() map[string]past {
-	lose := func(t *testing.T, r *tableRig, method, route string) {
-		r.control(t, "faults", fmt.Sprintf(`{"method":%q,"route":%q,"times":1,"when":"after","action":"drop"}`, method, route))
+	lose := func(t *testing.T, h *tableHarness, method, route string) {
+		h.control(t, "faults", fmt.Sprintf(`{"method":%q,"route":%q,"times":1,"when":"after","action":"drop"}`, method, route))
 	}
-	ready := func(t *testing.T, r *tableRig) { r.send(t, "provision"); r.drive(t.Context(), t) }
+	ready := func(t *testing.T, h *tableHarness) { h.send(t, "provision"); h.drive(t.Context(), t) }
 	return map[string]past{
 		"create-accepted": {key: instanceKey, event: "provision", status: 200, asked: map[string]int{"provision": 1},
-			live: func(t *testing.T, r *tableRig) { r.send(t, "provision") }},
+			live: func(t *testing.T, h *tableHarness) { h.send(t, "provision") }},
 		// Its POST took effect and the answer was lost: it is adopted, not sent again.
 		"create-called": {key: instanceKey, event: "provision", status: 200, instance: true,
-			live: func(t *testing.T, r *tableRig) {
-				lose(t, r, "POST", "/v3/service_instances")
-				r.send(t, "provision")
-				r.tick(t)
+			live: func(t *testing.T, h *tableHarness) {
+				lose(t, h, "POST", "/v3/service_instances")
+				h.send(t, "provision")
+				h.tick(t)
 			}},
 		// The same, but the POST was lost on its way.
 		"create-called-in-vain": {key: instanceKey, event: "provision", status: 200, asked: map[string]int{"provision": 1},
-			live: func(t *testing.T, r *tableRig) {
-				lose(t, r, "POST", "/v3/service_instances")
-				r.send(t, "provision")
-				r.tick(t)
+			live: func(t *testing.T, h *tableHarness) {
+				lose(t, h, "POST", "/v3/service_instances")
+				h.send(t, "provision")
+				h.tick(t)
 			}},
 		"update-accepted": {key: instanceKey, event: "update", status: 200, instance: true, asked: map[string]int{"update": 1},
-			live: func(t *testing.T, r *tableRig) { ready(t, r); r.send(t, "update") }},
+			live: func(t *testing.T, h *tableHarness) { ready(t, h); h.send(t, "update") }},
 		"update-called": {key: instanceKey, event: "update", status: 200, instance: true, updated: true,
-			live: func(t *testing.T, r *tableRig) { ready(t, r); r.send(t, "update"); r.tick(t) }},
+			live: func(t *testing.T, h *tableHarness) { ready(t, h); h.send(t, "update"); h.tick(t) }},
 		"delete-accepted": {key: instanceKey, event: "deprovision", status: 410, instance: true, asked: map[string]int{"deprovision": 1},
-			live: func(t *testing.T, r *tableRig) { ready(t, r); r.send(t, "deprovision") }},
+			live: func(t *testing.T, h *tableHarness) { ready(t, h); h.send(t, "deprovision") }},
 		// A create is cancelled whose POST takes effect only now.
 		"cancel": {key: instanceKey, event: "deprovision", status: 410, instance: true, late: true, asked: map[string]int{"deprovision": 1},
-			live: func(t *testing.T, r *tableRig) {
-				lose(t, r, "POST", "/v3/service_instances")
-				r.send(t, "provision")
-				r.tick(t)
-				r.machine.take()
-				r.send(t, "deprovision")
+			live: func(t *testing.T, h *tableHarness) {
+				lose(t, h, "POST", "/v3/service_instances")
+				h.send(t, "provision")
+				h.tick(t)
+				h.machine.take()
+				h.send(t, "deprovision")
 			}},
 		"bind-accepted": {key: bindingKey, event: "bind", status: 200, instance: true, asked: map[string]int{"bind": 1},
-			live: func(t *testing.T, r *tableRig) { ready(t, r); r.send(t, "bind", async) }},
+			live: func(t *testing.T, h *tableHarness) { ready(t, h); h.send(t, "bind", async) }},
 		"bind-called": {key: bindingKey, event: "bind", status: 200, instance: true, keyed: true,
-			live: func(t *testing.T, r *tableRig) {
-				ready(t, r)
-				lose(t, r, "POST", "/v3/service_credential_bindings")
-				r.send(t, "bind", async)
-				r.tick(t)
+			live: func(t *testing.T, h *tableHarness) {
+				ready(t, h)
+				lose(t, h, "POST", "/v3/service_credential_bindings")
+				h.send(t, "bind", async)
+				h.tick(t)
 			}},
 		"unbind-accepted": {key: bindingKey, event: "unbind", status: 410, instance: true, keyed: true, asked: map[string]int{"unbind": 1},
-			live: func(t *testing.T, r *tableRig) {
-				ready(t, r)
-				r.send(t, "bind", async)
-				r.drive(t.Context(), t)
-				r.send(t, "unbind", async)
+			live: func(t *testing.T, h *tableHarness) {
+				ready(t, h)
+				h.send(t, "bind", async)
+				h.drive(t.Context(), t)
+				h.send(t, "unbind", async)
 			}},
 	}
 }
@@ -111,27 +111,27 @@ func TestOldOperationsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, version := range versionsOf(t, name) {
-				r := newTableRig(t, nil)
+				h := newTableHarness(t, nil)
 				tick := readPast[sfn.Tick](t, "executions", version)
-				rec := r.load(t, version, p)
+				rec := h.load(t, version, p)
 				if !rec.Lifecycle.Running(tick.Operation) {
 					t.Fatalf("%s: the record's operation is %q, the execution's %q", version, rec.Lifecycle.Operation.ID, tick.Operation)
 				}
-				if running := r.send(t, p.event, async); running.StatusCode != 202 || !strings.Contains(running.Body, tick.Operation) {
+				if running := h.send(t, p.event, async); running.StatusCode != 202 || !strings.Contains(running.Body, tick.Operation) {
 					t.Errorf("%s: a duplicate gets %d %s, want 202 with %s", version, running.StatusCode, running.Body, tick.Operation)
 				}
-				if starts := r.machine.take(); len(starts) > 0 {
+				if starts := h.machine.take(); len(starts) > 0 {
 					t.Errorf("%s: a duplicate started %+v", version, starts)
 				}
 				if p.late {
-					tick = r.turn(t.Context(), t, tick)
-					r.found(t, nil, p, rec)
+					tick = h.turn(t.Context(), t, tick)
+					h.found(t, nil, p, rec)
 				}
-				r.end(t, tick)
-				if answer := r.send(t, p.event, async); answer.StatusCode != p.status {
-					t.Errorf("%s: afterwards %d %s, want %d; the log: %s", version, answer.StatusCode, answer.Body, p.status, r.log)
+				h.end(t, tick)
+				if answer := h.send(t, p.event, async); answer.StatusCode != p.status {
+					t.Errorf("%s: afterwards %d %s, want %d; the log: %s", version, answer.StatusCode, answer.Body, p.status, h.log)
 				}
-				if diff := cmp.Diff(p.asked, r.brokerCalls(t)); diff != "" {
+				if diff := cmp.Diff(p.asked, h.brokerCalls(t)); diff != "" {
 					t.Errorf("%s: the backing broker was asked (-want +got):\n%s", version, diff)
 				}
 			}
@@ -168,17 +168,17 @@ func TestOldExecutionsAreRead(t *testing.T) {
 // TestOldRecordsAnswer: what is at rest needs no poller.
 func TestOldRecordsAnswer(t *testing.T) {
 	t.Parallel()
-	r := newTableRig(t, nil)
-	items := r.items(t, "v1-unbind-accepted") // an instance that is there, and its catalog
-	r.put(t, items...)
-	r.goTo(t, items)
-	r.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`) // Cloud Foundry is away
+	h := newTableHarness(t, nil)
+	items := h.items(t, "v1-unbind-accepted") // an instance that is there, and its catalog
+	h.put(t, items...)
+	h.goTo(t, items)
+	h.control(t, "faults", `{"method":"*","route":"*","times":0,"action":"drop"}`) // Cloud Foundry is away
 	for event, want := range map[string]int{"catalog": 200, "provision-duplicate": 200, "provision-different": 409, "last-operation": 200} {
-		if answer := r.send(t, event); answer.StatusCode != want {
+		if answer := h.send(t, event); answer.StatusCode != want {
 			t.Errorf("%s: %d %s, want %d", event, answer.StatusCode, answer.Body, want)
 		}
 	}
-	gone := newTableRig(t, nil)
+	gone := newTableHarness(t, nil)
 	items = gone.items(t, "v1-gone")
 	gone.put(t, items...)
 	gone.goTo(t, items)
@@ -194,40 +194,40 @@ func TestOldRecordsAnswer(t *testing.T) {
 // from going on.
 func TestARollbackMeetsNewerRecords(t *testing.T) {
 	t.Parallel()
-	r := newTableRig(t, nil)
+	h := newTableHarness(t, nil)
 	tick := readPast[sfn.Tick](t, "executions", "v1-create-accepted")
-	r.load(t, "v1-create-accepted", pasts()["create-accepted"])
+	h.load(t, "v1-create-accepted", pasts()["create-accepted"])
 	other := instanceKey
 	other.InstanceID = "beside"
-	newer := r.stored(t)
+	newer := h.stored(t)
 	beside := maps.Clone(newer)
 	beside["pk"] = &types.AttributeValueMemberB{Value: []byte("demo#beside")}
 	newer["format"] = &types.AttributeValueMemberN{Value: "2"}
-	r.put(t, newer, beside)
+	h.put(t, newer, beside)
 
 	for _, event := range []string{"provision", "update", "deprovision", "last-operation"} {
-		answer := r.send(t, event)
+		answer := h.send(t, event)
 		if answer.StatusCode != 503 || answer.MultiValueHeaders["Retry-After"] == nil {
 			t.Errorf("%s: %d %v %s, want 503 that says when to come again", event, answer.StatusCode, answer.MultiValueHeaders, answer.Body)
 		}
 	}
-	_, err := r.poller.Handle(t.Context(), tick)
+	_, err := h.poller.Handle(t.Context(), tick)
 	if _, failed := errors.AsType[*TickFailed](err); !failed {
 		t.Errorf("the poller: %v, want *TickFailed", err)
 	}
-	r.pass(24 * time.Hour)
-	err = r.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
+	h.pass(24 * time.Hour)
+	err = h.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
 	if _, failed := errors.AsType[*JanitorFailed](err); !failed {
 		t.Errorf("the janitor: %v, want *JanitorFailed", err)
 	}
-	if starts := r.machine.take(); len(starts) != 1 || starts[0].Key != other {
+	if starts := h.machine.take(); len(starts) != 1 || starts[0].Key != other {
 		t.Errorf("restarted %+v, want what is beside it", starts)
 	}
-	if diff := cmp.Diff(newer, r.stored(t), cmpopts.IgnoreUnexported(types.AttributeValueMemberB{}, types.AttributeValueMemberN{}, types.AttributeValueMemberS{})); diff != "" {
+	if diff := cmp.Diff(newer, h.stored(t), cmpopts.IgnoreUnexported(types.AttributeValueMemberB{}, types.AttributeValueMemberN{}, types.AttributeValueMemberS{})); diff != "" {
 		t.Errorf("the item was written (-before +now):\n%s", diff)
 	}
-	if !strings.Contains(r.log.String(), "written by a newer Ferry") {
-		t.Errorf("the log does not say why: %s", r.log)
+	if !strings.Contains(h.log.String(), "written by a newer Ferry") {
+		t.Errorf("the log does not say why: %s", h.log)
 	}
 }
 
@@ -235,21 +235,21 @@ func TestARollbackMeetsNewerRecords(t *testing.T) {
 // depend on one (docs/runbook.md). What a newer version adds to a tick is lost likewise.
 func TestARollbackMeetsNewerFields(t *testing.T) {
 	t.Parallel()
-	r := newTableRig(t, nil)
+	h := newTableHarness(t, nil)
 	p := pasts()["create-accepted"]
-	r.load(t, "v1-create-accepted", p)
-	newer := r.stored(t)
+	h.load(t, "v1-create-accepted", p)
+	newer := h.stored(t)
 	body := newer["body"].(*types.AttributeValueMemberS).Value
 	newer["body"] = &types.AttributeValueMemberS{Value: strings.Replace(body, "{", `{"colour":"red",`, 1)}
 	newer["shade"] = &types.AttributeValueMemberN{Value: "7"}
-	r.put(t, newer)
+	h.put(t, newer)
 	var tick sfn.Tick
 	text := strings.Replace(string(readRaw(t, "executions", "v1-create-accepted")), "{", `{"priority":7,"shard":{"n":1},`, 1)
 	if err := json.Unmarshal([]byte(text), &tick); err != nil {
 		t.Fatal(err)
 	}
-	r.end(t, tick)
-	now := r.stored(t)
+	h.end(t, tick)
+	now := h.stored(t)
 	if body := now["body"].(*types.AttributeValueMemberS).Value; !strings.Contains(body, `"ready"`) || strings.Contains(body, "colour") || now["shade"] != nil {
 		t.Errorf("the item is %s with %v", body, now["shade"])
 	}
@@ -257,19 +257,19 @@ func TestARollbackMeetsNewerFields(t *testing.T) {
 
 // load puts a version's items into the table and moves the clock to one second after their latest operation began.
 // Cloud Foundry has what it had then, but for what comes late.
-func (r *tableRig) load(t *testing.T, version string, p past) broker.Record {
+func (h *tableHarness) load(t *testing.T, version string, p past) broker.Record {
 	t.Helper()
-	items := r.items(t, version)
-	r.put(t, items...)
-	r.goTo(t, items)
-	rec := r.get(t, p.key)
+	items := h.items(t, version)
+	h.put(t, items...)
+	h.goTo(t, items)
+	rec := h.get(t, p.key)
 	if p.instance && !p.late {
-		r.found(t, items, p, rec)
+		h.found(t, items, p, rec)
 	}
 	return rec
 }
 
-func (r *tableRig) goTo(t *testing.T, items []map[string]types.AttributeValue) {
+func (h *tableHarness) goTo(t *testing.T, items []map[string]types.AttributeValue) {
 	t.Helper()
 	var latest time.Time
 	for _, it := range items {
@@ -290,13 +290,13 @@ func (r *tableRig) goTo(t *testing.T, items []map[string]types.AttributeValue) {
 	if latest.IsZero() {
 		t.Fatal("no item tells when it was written")
 	}
-	r.pass(latest.Add(time.Second).Sub(r.now()))
+	h.pass(latest.Add(time.Second).Sub(h.now()))
 }
 
 // found plants what an older version made in Cloud Foundry. The GUID is the simulator's, so the items are told of it.
-func (r *tableRig) found(t *testing.T, items []map[string]types.AttributeValue, p past, rec broker.Record) {
+func (h *tableHarness) found(t *testing.T, items []map[string]types.AttributeValue, p past, rec broker.Record) {
 	t.Helper()
-	instance := r.get(t, instanceKey)
+	instance := h.get(t, instanceKey)
 	row := map[string]any{
 		"org": "demo", "space": "postgres", "offering": "postgres", "plan": "small", "name": instanceKey.InstanceID,
 		"labels": map[string]string{"ferry-client": "demo"}, "annotations": marks(instance),
@@ -316,7 +316,7 @@ func (r *tableRig) found(t *testing.T, items []map[string]types.AttributeValue, 
 		t.Fatal(err)
 	}
 	var planted struct{ GUID string }
-	if err := json.Unmarshal(r.control(t, "instances", string(body)), &planted); err != nil {
+	if err := json.Unmarshal(h.control(t, "instances", string(body)), &planted); err != nil {
 		t.Fatal(err)
 	}
 	old := instance.Lifecycle.CFGUID
@@ -328,7 +328,7 @@ func (r *tableRig) found(t *testing.T, items []map[string]types.AttributeValue, 
 			it["body"] = &types.AttributeValueMemberS{Value: strings.ReplaceAll(body.Value, old, planted.GUID)}
 		}
 	}
-	r.put(t, items...)
+	h.put(t, items...)
 }
 
 // marks are the annotations of what a record's create made.
@@ -337,24 +337,24 @@ func marks(r broker.Record) map[string]string {
 }
 
 // end takes an execution to its end, and all that it started itself.
-func (r *tableRig) end(t *testing.T, tick sfn.Tick) {
+func (h *tableHarness) end(t *testing.T, tick sfn.Tick) {
 	t.Helper()
-	r.run(t.Context(), t, tick)
-	r.drive(t.Context(), t)
+	h.run(t.Context(), t, tick)
+	h.drive(t.Context(), t)
 }
 
 // tick lets the poller do one tick of what was started last, for fixtures.
-func (r *tableRig) tick(t *testing.T) {
+func (h *tableHarness) tick(t *testing.T) {
 	t.Helper()
-	starts := r.machine.take()
-	if _, err := r.poller.Handle(t.Context(), sfn.NewTick(starts[len(starts)-1])); err != nil {
+	starts := h.machine.take()
+	if _, err := h.poller.Handle(t.Context(), sfn.NewTick(starts[len(starts)-1])); err != nil {
 		t.Fatal(err)
 	}
-	r.machine.starts = starts
+	h.machine.starts = starts
 }
 
 // brokerCalls counts what the backing broker was asked to do.
-func (r *tableRig) brokerCalls(t *testing.T) map[string]int {
+func (h *tableHarness) brokerCalls(t *testing.T) map[string]int {
 	t.Helper()
 	var state struct {
 		BrokerCalls []struct {
@@ -362,7 +362,7 @@ func (r *tableRig) brokerCalls(t *testing.T) map[string]int {
 			Count     int
 		} `json:"broker_calls"`
 	}
-	if err := json.Unmarshal(r.controlled("GET", "state", "").Body.Bytes(), &state); err != nil {
+	if err := json.Unmarshal(h.controlled("GET", "state", "").Body.Bytes(), &state); err != nil {
 		t.Fatal(err)
 	}
 	var asked map[string]int
@@ -376,9 +376,9 @@ func (r *tableRig) brokerCalls(t *testing.T) map[string]int {
 }
 
 // stored returns the item of the instance as it is in the table.
-func (r *tableRig) stored(t *testing.T) map[string]types.AttributeValue {
+func (h *tableHarness) stored(t *testing.T) map[string]types.AttributeValue {
 	t.Helper()
-	for _, it := range r.scan(t) {
+	for _, it := range h.scan(t) {
 		pk, sk := it["pk"].(*types.AttributeValueMemberB), it["sk"].(*types.AttributeValueMemberB)
 		if string(pk.Value) == instanceKey.Client+"#"+instanceKey.InstanceID && string(sk.Value) == "instance" {
 			return it
@@ -395,7 +395,7 @@ type attribute struct {
 	B []byte  `json:",omitempty"`
 }
 
-func (r *tableRig) items(t *testing.T, version string) []map[string]types.AttributeValue {
+func (h *tableHarness) items(t *testing.T, version string) []map[string]types.AttributeValue {
 	t.Helper()
 	var items []map[string]types.AttributeValue
 	for _, written := range readPast[[]map[string]attribute](t, "records", version) {
@@ -469,10 +469,10 @@ func write(t *testing.T, kind, name string, v any) {
 }
 
 // writeRecords writes what is in the table.
-func (r *tableRig) writeRecords(t *testing.T, name string) {
+func (h *tableHarness) writeRecords(t *testing.T, name string) {
 	t.Helper()
 	var items []map[string]attribute
-	for _, it := range r.scan(t) {
+	for _, it := range h.scan(t) {
 		written := map[string]attribute{}
 		for name, value := range it {
 			switch value := value.(type) {
@@ -498,18 +498,18 @@ func TestWritePast(t *testing.T) {
 		t.Skip("only with -write-past")
 	}
 	for name, p := range pasts() {
-		r := newTableRig(t, nil)
-		p.live(t, r)
-		starts := r.machine.take()
+		h := newTableHarness(t, nil)
+		p.live(t, h)
+		starts := h.machine.take()
 		write(t, "executions", name, sfn.NewTick(starts[len(starts)-1]))
-		r.writeRecords(t, name)
+		h.writeRecords(t, name)
 	}
-	r := newTableRig(t, nil)
-	r.send(t, "provision")
-	r.drive(t.Context(), t)
-	r.send(t, "deprovision")
-	r.drive(t.Context(), t)
-	r.writeRecords(t, "gone")
+	h := newTableHarness(t, nil)
+	h.send(t, "provision")
+	h.drive(t.Context(), t)
+	h.send(t, "deprovision")
+	h.drive(t.Context(), t)
+	h.writeRecords(t, "gone")
 	start := broker.Start{Key: bindingKey, Operation: "create-0123456789abcdef0123456789abcdef", Delay: 26 * time.Second}
 	write(t, "executions", "held-bind", sfn.NewTick(start))
 	start.Key = broker.Key{Client: "demo", InstanceID: "shop/db ?%#1", BindingID: "ä\xff"}

@@ -82,8 +82,8 @@ func (m *manager) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, err
 }
 
-// rig is a source with its clock and its log.
-type rig struct {
+// harness is a source with its clock and its log.
+type harness struct {
 	*Source
 	manager *manager
 	log     *bytes.Buffer
@@ -91,14 +91,14 @@ type rig struct {
 	now     time.Time
 }
 
-func (r *rig) pass(d time.Duration) {
+func (r *harness) pass(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = r.now.Add(d)
 }
 
-func newRig() *rig {
-	r := &rig{manager: &manager{version: "v1", text: text("one")}, log: &bytes.Buffer{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+func newHarness() *harness {
+	r := &harness{manager: &manager{version: "v1", text: text("one")}, log: &bytes.Buffer{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	r.Source = New(Options{
 		Config: aws.Config{
 			Region: "eu-central-1", HTTPClient: &http.Client{Transport: r.manager},
@@ -120,7 +120,7 @@ func newRig() *rig {
 }
 
 // expect fails unless the source answers with that client after so many calls in all.
-func (r *rig) expect(t *testing.T, client string, calls int) {
+func (r *harness) expect(t *testing.T, client string, calls int) {
 	t.Helper()
 	c, err := r.Current(t.Context())
 	if err != nil || len(c.Config.Clients) != 1 || c.Config.Clients[0].Name != client {
@@ -133,7 +133,7 @@ func (r *rig) expect(t *testing.T, client string, calls int) {
 
 func TestNothingIsReadBeforeTheFirstQuestion(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	if r.manager.count() != 0 {
 		t.Error("New called Secrets Manager")
 	}
@@ -142,7 +142,7 @@ func TestNothingIsReadBeforeTheFirstQuestion(t *testing.T) {
 
 func TestACopyIsUsedUntilItsAge(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	r.expect(t, "one", 1)
 	r.manager.set("v2", text("two"), "")
 	r.pass(time.Minute - 1)
@@ -154,7 +154,7 @@ func TestACopyIsUsedUntilItsAge(t *testing.T) {
 
 func TestAnUnchangedVersionStays(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	first, err := r.Current(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestTheLastGoodCopyStays(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig()
+			r := newHarness()
 			r.expect(t, "one", 1)
 			r.manager.set(test.version, test.text, test.fault)
 			r.pass(time.Minute)
@@ -200,7 +200,7 @@ func TestTheLastGoodCopyStays(t *testing.T) {
 
 func TestWithoutAGoodCopyThereIsAnError(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	r.manager.set("v1", "clients: []", "")
 	_, err := r.Current(t.Context())
 	if _, faults := errors.AsType[*config.Faults](err); !faults {
@@ -212,14 +212,14 @@ func TestWithoutAGoodCopyThereIsAnError(t *testing.T) {
 
 func TestABinarySecretIsReadToo(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	r.manager.binary = true
 	r.expect(t, "one", 1)
 }
 
 func TestOneCallerReadsAndTheOthersGoOn(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	r.expect(t, "one", 1)
 	r.manager.mu.Lock()
 	r.manager.gate, r.manager.asked = make(chan struct{}), make(chan struct{}, 1)
@@ -243,7 +243,7 @@ func TestOneCallerReadsAndTheOthersGoOn(t *testing.T) {
 
 func TestTheFirstReadersShareOneCall(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -260,7 +260,7 @@ func TestTheFirstReadersShareOneCall(t *testing.T) {
 
 func TestAHangingSecretsManagerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	r := newRig()
+	r := newHarness()
 	r.expect(t, "one", 1)
 	r.manager.mu.Lock()
 	r.manager.gate = make(chan struct{})

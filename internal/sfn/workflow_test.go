@@ -34,8 +34,8 @@ func fault(status int, kind string) reply {
 	return reply{status, `{"__type":"` + kind + `","message":"no"}`}
 }
 
-// wire is a transport that answers by itself and keeps what was sent.
-type wire struct {
+// transport is one that answers by itself and keeps what was sent.
+type transport struct {
 	mu      sync.Mutex
 	replies []reply
 	sent    []map[string]string
@@ -44,7 +44,7 @@ type wire struct {
 	ends []time.Time
 }
 
-func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.hang {
 		deadline, _ := r.Context().Deadline()
 		w.mu.Lock()
@@ -67,7 +67,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-func newWorkflow(w *wire, timeout time.Duration) *Workflow {
+func newWorkflow(w *transport, timeout time.Duration) *Workflow {
 	return New(Options{StateMachine: machine, Timeout: timeout, Config: aws.Config{
 		Region: "eu-central-1", HTTPClient: &http.Client{Transport: w},
 		Credentials: aws.CredentialsProviderFunc(fakeCredentials),
@@ -98,7 +98,7 @@ func TestStart(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &wire{replies: test.replies}
+			w := &transport{replies: test.replies}
 			err := newWorkflow(w, time.Minute).Start(t.Context(), start())
 			if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("error %v, want %q", err, test.fails)
@@ -115,7 +115,7 @@ func TestStart(t *testing.T) {
 
 func TestStartSendsIdsAndTheFirstWaitOnly(t *testing.T) {
 	t.Parallel()
-	w := &wire{replies: []reply{started()}}
+	w := &transport{replies: []reply{started()}}
 	s := broker.Start{
 		Key:       broker.Key{Client: "a", InstanceID: "i/1\xff", BindingID: "b 1"},
 		Operation: "create-0f", Restart: 2, Delay: 26*time.Second + time.Millisecond,
@@ -134,7 +134,7 @@ func TestStartSendsIdsAndTheFirstWaitOnly(t *testing.T) {
 
 func TestStartGivesUpInTime(t *testing.T) {
 	t.Parallel()
-	err := newWorkflow(&wire{hang: true}, 20*time.Millisecond).Start(t.Context(), start())
+	err := newWorkflow(&transport{hang: true}, 20*time.Millisecond).Start(t.Context(), start())
 	if err == nil {
 		t.Error("a Step Functions that never answers was taken for one that did")
 	}
@@ -174,7 +174,7 @@ func TestExecutionName(t *testing.T) {
 
 func TestABadNameIsNotSent(t *testing.T) {
 	t.Parallel()
-	w := &wire{replies: []reply{started()}}
+	w := &transport{replies: []reply{started()}}
 	s := start()
 	s.Operation = "create/0f"
 	if err := newWorkflow(w, time.Minute).Start(t.Context(), s); !errors.Is(err, ErrName) {
@@ -203,7 +203,7 @@ func TestStop(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := &wire{replies: test.replies}
+			w := &transport{replies: test.replies}
 			err := newWorkflow(w, 0).Stop(t.Context(), test.start)
 			if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
 				t.Errorf("error %v, want %q", err, test.fails)
@@ -225,7 +225,7 @@ func TestStop(t *testing.T) {
 func TestStopIsBrief(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := &wire{hang: true}
+		w := &transport{hang: true}
 		began := time.Now()
 		if err := newWorkflow(w, time.Minute).Stop(t.Context(), start()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v from a Step Functions that does not answer", err)

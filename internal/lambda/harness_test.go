@@ -147,9 +147,9 @@ func newLines(log *logged) slog.Handler {
 	}})
 }
 
-// rig is the three functions over one store, one Step Functions and one simulated Cloud Foundry. Its clock is moved by
+// harness is the three functions over one store, one Step Functions and one simulated Cloud Foundry. Its clock is moved by
 // hand, and by whoever sleeps.
-type rig struct {
+type harness struct {
 	api     *API
 	poller  *Poller
 	janitor *Janitor
@@ -170,79 +170,79 @@ type rig struct {
 	until time.Time
 }
 
-// newRig has a store in memory.
-func newRig(t *testing.T) *rig {
+// newHarness has a store in memory.
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	r := &rig{machine: &machine{}, log: &logged{}, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	sim := cfsim.New(cfsim.Options{Now: r.now})
-	r.sim = sim.Handler()
-	server := httptest.NewServer(r)
+	h := &harness{machine: &machine{}, log: &logged{}, at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	sim := cfsim.New(cfsim.Options{Now: h.now})
+	h.sim = sim.Handler()
+	server := httptest.NewServer(h)
 	t.Cleanup(func() { sim.Close(); server.Close() })
-	r.table = &table{MemoryStore: brokertest.NewMemoryStore(r.now)}
+	h.table = &table{MemoryStore: brokertest.NewMemoryStore(h.now)}
 	c := config.Demo()
 	c.Clients[0].CloudFoundry.API = server.URL
-	r.copied = secrets.Copy{Config: c, Version: "v1"}
-	r.over(r.table, r.table, r.configuration)
-	return r
+	h.copied = secrets.Copy{Config: c, Version: "v1"}
+	h.over(h.table, h.table, h.configuration)
+	return h
 }
 
 // over makes the functions anew over another store and another configuration.
-func (r *rig) over(s setup.Store, audits broker.AuditStore, configuration func(context.Context) (secrets.Copy, error)) {
+func (h *harness) over(s setup.Store, audits broker.AuditStore, configuration func(context.Context) (secrets.Copy, error)) {
 	core := func() *core {
 		c := &core{configuration: configuration, audits: audits}
 		c.parts = setup.Parts{
-			Store: s, Workflow: r.machine, Now: r.now, Sleep: r.sleep, Logger: c.correlated(newLines(r.log)),
+			Store: s, Workflow: h.machine, Now: h.now, Sleep: h.sleep, Logger: c.correlated(newLines(h.log)),
 			Process: setup.NewProcessName(), ClaimFirst: true,
 		}
 		return c
 	}
-	r.api, r.poller = &API{core: core()}, &Poller{core: core(), sleep: r.sleep}
-	r.janitor = &Janitor{core: core(), fetched: map[string]time.Time{}}
+	h.api, h.poller = &API{core: core()}, &Poller{core: core(), sleep: h.sleep}
+	h.janitor = &Janitor{core: core(), fetched: map[string]time.Time{}}
 }
 
 // ServeHTTP is Cloud Foundry's side.
-func (r *rig) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	r.mu.Lock()
-	r.asked++
-	r.mu.Unlock()
-	r.spent("call of Cloud Foundry")
-	r.sim.ServeHTTP(w, request)
+func (h *harness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	h.mu.Lock()
+	h.asked++
+	h.mu.Unlock()
+	h.spent("call of Cloud Foundry")
+	h.sim.ServeHTTP(w, request)
 }
 
-func (r *rig) spent(call string) {
-	if r.spend != nil {
-		r.spend(call)
+func (h *harness) spent(call string) {
+	if h.spend != nil {
+		h.spend(call)
 	}
 }
 
-func (r *rig) now() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.at
+func (h *harness) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
 }
 
-func (r *rig) pass(d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.at = r.at.Add(d)
+func (h *harness) pass(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = h.at.Add(d)
 }
 
 // sleep takes no time but the clock's, and Cloud Foundry's workers are done with their work afterwards.
-func (r *rig) sleep(ctx context.Context, d time.Duration) error {
-	r.pass(d)
-	if !r.until.IsZero() && !r.now().Before(r.until) {
-		r.hold(false)
+func (h *harness) sleep(ctx context.Context, d time.Duration) error {
+	h.pass(d)
+	if !h.until.IsZero() && !h.now().Before(h.until) {
+		h.hold(false)
 	}
-	r.settle(ctx)
+	h.settle(ctx)
 	return ctx.Err()
 }
 
 // settle returns once Cloud Foundry's workers have nothing left to do, unless they are held.
-func (r *rig) settle(ctx context.Context) {
+func (h *harness) settle(ctx context.Context) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
-	for late := time.After(10 * time.Second); !r.held; {
-		state := string(r.controlled("GET", "state", "").Body.Bytes())
+	for late := time.After(10 * time.Second); !h.held; {
+		state := string(h.controlled("GET", "state", "").Body.Bytes())
 		if !strings.Contains(state, `"state":"in progress"`) && !strings.Contains(state, `"state":"initial"`) {
 			return
 		}
@@ -257,39 +257,39 @@ func (r *rig) settle(ctx context.Context) {
 }
 
 // hold keeps Cloud Foundry's workers from their work, or lets them do it.
-func (r *rig) hold(held bool) {
-	r.held, r.until = held, time.Time{}
-	r.controlled("POST", "workers", fmt.Sprintf(`{"held":%t}`, held))
+func (h *harness) hold(held bool) {
+	h.held, h.until = held, time.Time{}
+	h.controlled("POST", "workers", fmt.Sprintf(`{"held":%t}`, held))
 }
 
 // control calls the simulator's control.
-func (r *rig) control(t *testing.T, what, body string) []byte {
+func (h *harness) control(t *testing.T, what, body string) []byte {
 	t.Helper()
-	answer := r.controlled("POST", what, body)
+	answer := h.controlled("POST", what, body)
 	if answer.Code >= 300 {
 		t.Fatalf("%s: %d %s", what, answer.Code, answer.Body)
 	}
 	return answer.Body.Bytes()
 }
 
-func (r *rig) controlled(method, what, body string) *httptest.ResponseRecorder {
+func (h *harness) controlled(method, what, body string) *httptest.ResponseRecorder {
 	answer := httptest.NewRecorder()
-	r.sim.ServeHTTP(answer, httptest.NewRequest(method, "/__sim/"+what, strings.NewReader(body)))
+	h.sim.ServeHTTP(answer, httptest.NewRequest(method, "/__sim/"+what, strings.NewReader(body)))
 	return answer
 }
 
-func (r *rig) configuration(context.Context) (secrets.Copy, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.copied, r.fault
+func (h *harness) configuration(context.Context) (secrets.Copy, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.copied, h.fault
 }
 
-func (r *rig) configure(change func(*secrets.Copy), fault error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.fault = fault; change != nil {
-		r.copied.Config.Clients = slices.Clone(r.copied.Config.Clients)
-		change(&r.copied)
+func (h *harness) configure(change func(*secrets.Copy), fault error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.fault = fault; change != nil {
+		h.copied.Config.Clients = slices.Clone(h.copied.Config.Clients)
+		change(&h.copied)
 	}
 }
 
@@ -315,13 +315,13 @@ func readEvent(t *testing.T, name string) events.APIGatewayProxyRequest {
 }
 
 // send sends a file of events/ to the API, changed.
-func (r *rig) send(t *testing.T, name string, changes ...func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyResponse {
+func (h *harness) send(t *testing.T, name string, changes ...func(*events.APIGatewayProxyRequest)) events.APIGatewayProxyResponse {
 	t.Helper()
 	event := readEvent(t, name)
 	for _, change := range changes {
 		change(&event)
 	}
-	answer, err := r.api.Handle(t.Context(), event)
+	answer, err := h.api.Handle(t.Context(), event)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -338,33 +338,33 @@ func async(event *events.APIGatewayProxyRequest) {
 }
 
 // drive does what the state machine does, until all that was started has ended.
-func (r *rig) drive(ctx context.Context, t *testing.T) {
+func (h *harness) drive(ctx context.Context, t *testing.T) {
 	t.Helper()
-	pending := r.machine.take()
-	for ; len(pending) > 0; pending = append(pending[1:], r.machine.take()...) {
-		r.run(ctx, t, sfn.NewTick(pending[0]))
+	pending := h.machine.take()
+	for ; len(pending) > 0; pending = append(pending[1:], h.machine.take()...) {
+		h.run(ctx, t, sfn.NewTick(pending[0]))
 	}
 }
 
 // run takes an execution to its end.
-func (r *rig) run(ctx context.Context, t *testing.T, tick sfn.Tick) {
+func (h *harness) run(ctx context.Context, t *testing.T, tick sfn.Tick) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !tick.Done; {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s does not end; the log: %s", tick.Operation, r.log)
+			t.Fatalf("%s does not end; the log: %s", tick.Operation, h.log)
 		}
-		tick = r.turn(ctx, t, tick)
+		tick = h.turn(ctx, t, tick)
 	}
 }
 
 // turn is one turn of an execution: the task, and the wait behind it.
-func (r *rig) turn(ctx context.Context, t *testing.T, tick sfn.Tick) sfn.Tick {
+func (h *harness) turn(ctx context.Context, t *testing.T, tick sfn.Tick) sfn.Tick {
 	t.Helper()
-	next, err := r.poller.Handle(ctx, tick)
+	next, err := h.poller.Handle(ctx, tick)
 	if err != nil || next.Turn != tick.Turn+1 || !next.Done && next.WaitSeconds < 1 {
-		t.Fatalf("after %+v comes %+v, %v; the log: %s", tick, next, err, r.log)
+		t.Fatalf("after %+v comes %+v, %v; the log: %s", tick, next, err, h.log)
 	}
-	_ = r.sleep(ctx, time.Duration(next.WaitSeconds)*time.Second) // only a context that ended
+	_ = h.sleep(ctx, time.Duration(next.WaitSeconds)*time.Second) // only a context that ended
 	return next
 }
 
@@ -373,9 +373,9 @@ func credentials(context.Context) (aws.Credentials, error) {
 	return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 }
 
-// tableRig is a rig over a table of the stand-in.
-type tableRig struct {
-	*rig
+// tableHarness is a harness over a table of the stand-in.
+type tableHarness struct {
+	*harness
 	config aws.Config
 	client *dynamodb.Client
 	name   string
@@ -384,29 +384,29 @@ type tableRig struct {
 
 var tables atomic.Int64
 
-// newTableRig calls AWS through an HTTP client, nil for the SDK's own. The poller does one tick a turn.
-func newTableRig(t *testing.T, client aws.HTTPClient) *tableRig {
+// newTableHarness calls AWS through an HTTP client, nil for the SDK's own. The poller does one tick a turn.
+func newTableHarness(t *testing.T, client aws.HTTPClient) *tableHarness {
 	t.Helper()
-	r := &tableRig{rig: newRig(t), name: fmt.Sprintf("ferry-lambda-%d", tables.Add(1)), config: aws.Config{
+	h := &tableHarness{harness: newHarness(t), name: fmt.Sprintf("ferry-lambda-%d", tables.Add(1)), config: aws.Config{
 		Region: "us-east-1", BaseEndpoint: aws.String(cloud.URL(t)), HTTPClient: client, Credentials: aws.CredentialsProviderFunc(credentials),
 	}}
-	r.client = dynamodb.NewFromConfig(r.config)
-	_, err := r.client.CreateTable(t.Context(), dynamo.Table(r.name))
+	h.client = dynamodb.NewFromConfig(h.config)
+	_, err := h.client.CreateTable(t.Context(), dynamo.Table(h.name))
 	if _, made := errors.AsType[*types.ResourceInUseException](err); err != nil && !made {
 		t.Fatal(err)
 	}
-	if r.store, err = dynamo.New(dynamo.Options{Config: r.config, Table: r.name, Now: r.now}); err != nil {
+	if h.store, err = dynamo.New(dynamo.Options{Config: h.config, Table: h.name, Now: h.now}); err != nil {
 		t.Fatal(err)
 	}
-	r.over(r.store, r.store, r.configuration)
-	r.poller.sleep = func(context.Context, time.Duration) error { return context.DeadlineExceeded }
-	return r
+	h.over(h.store, h.store, h.configuration)
+	h.poller.sleep = func(context.Context, time.Duration) error { return context.DeadlineExceeded }
+	return h
 }
 
 // get returns a record.
-func (r *tableRig) get(t *testing.T, key broker.Key) broker.Record {
+func (h *tableHarness) get(t *testing.T, key broker.Key) broker.Record {
 	t.Helper()
-	rec, err := r.store.Get(t.Context(), key)
+	rec, err := h.store.Get(t.Context(), key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -414,19 +414,19 @@ func (r *tableRig) get(t *testing.T, key broker.Key) broker.Record {
 }
 
 // put writes items as they are.
-func (r *tableRig) put(t *testing.T, items ...map[string]types.AttributeValue) {
+func (h *tableHarness) put(t *testing.T, items ...map[string]types.AttributeValue) {
 	t.Helper()
 	for _, it := range items {
-		if _, err := r.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &r.name, Item: it}); err != nil {
+		if _, err := h.client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &h.name, Item: it}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // scan returns all items as they are.
-func (r *tableRig) scan(t *testing.T) []map[string]types.AttributeValue {
+func (h *tableHarness) scan(t *testing.T) []map[string]types.AttributeValue {
 	t.Helper()
-	out, err := r.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &r.name, ConsistentRead: aws.Bool(true)})
+	out, err := h.client.Scan(t.Context(), &dynamodb.ScanInput{TableName: &h.name, ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
