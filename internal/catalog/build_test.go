@@ -16,81 +16,44 @@ import (
 // OSB: ids and names are unique (CAT-10, CAT-11, CAT-24, CAT-25), every offering has a plan (CAT-14).
 func TestClashes(t *testing.T) {
 	t.Parallel()
-	renamed := func(p broker.MarketPlan, name string) broker.MarketPlan { p.Name = name; return p }
+	a, b := offering("a", plan("a1")), offering("b", plan("b1"))
+	named := func(p broker.MarketPlan, name string) broker.MarketPlan { p.Name = name; return p }
+	idOfA := func(plans ...broker.MarketPlan) broker.MarketOffering {
+		return broker.MarketOffering{GUID: "g", CatalogID: "id-a", Name: "b", Plans: plans}
+	}
+	const taken = ` is taken by an earlier one`
 	tests := map[string]struct {
 		offerings []broker.MarketOffering
 		ids       string
 		want      string // offering:plan,plan offering:plan
 		leftOut   []string
 	}{
-		"keep the order of the marketplace": {
-			offerings: []broker.MarketOffering{offering("z", plan("z2"), plan("z1")), offering("a", plan("a1"))},
-			want:      "z:z2,z1 a:a1",
-		},
-		"leave out the later offering with an id": {
-			offerings: []broker.MarketOffering{
-				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("b1")}},
-			},
-			want:    "a:a1",
-			leftOut: []string{`offering "b" (g): the id "id-a" is taken by an earlier one`},
-		},
-		"are none when the GUIDs count": {
-			offerings: []broker.MarketOffering{
-				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("b1")}},
-			},
-			ids:  IDsCloudFoundry,
-			want: "a:a1 b:b1",
-		},
+		"keep the order of the marketplace": {[]broker.MarketOffering{offering("z", plan("z2"), plan("z1")), a}, "", "z:z2,z1 a:a1", nil},
+		"leave out the later offering with an id": {[]broker.MarketOffering{a, idOfA(plan("b1"))}, "", "a:a1",
+			[]string{`offering "b" (g): the id "id-a"` + taken}},
+		"are none when the GUIDs count": {[]broker.MarketOffering{a, idOfA(plan("b1"))}, IDsCloudFoundry, "a:a1 b:b1", nil},
 		"leave out the later offering with a name": {
-			offerings: []broker.MarketOffering{
-				offering("a", plan("a1")), {GUID: "g", CatalogID: "other", Name: "a", Plans: []broker.MarketPlan{plan("b1")}},
-			},
-			want:    "a:a1",
-			leftOut: []string{`offering "a" (g): the name is taken by an earlier one`},
-		},
-		"leave out the later plan with a name": {
-			offerings: []broker.MarketOffering{offering("a", plan("a1"), renamed(plan("a2"), "a1"))},
-			want:      "a:a1",
-			leftOut:   []string{`plan "a1" (guid-a2) of offering "a": the name is taken by an earlier one`},
-		},
-		"allow one plan name in two offerings": {
-			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("b", renamed(plan("b1"), "a1"))},
-			want:      "a:a1 b:a1",
-		},
+			[]broker.MarketOffering{a, {GUID: "g", CatalogID: "other", Name: "a", Plans: b.Plans}}, "", "a:a1",
+			[]string{`offering "a" (g): the name` + taken}},
+		"leave out the later plan with a name": {[]broker.MarketOffering{offering("a", plan("a1"), named(plan("a2"), "a1"))}, "", "a:a1",
+			[]string{`plan "a1" (guid-a2) of offering "a": the name` + taken}},
+		"allow one plan name in two offerings": {[]broker.MarketOffering{a, offering("b", named(plan("b1"), "a1"))}, "", "a:a1 b:a1", nil},
 		"leave out the later plan with an id in its offering": {
-			offerings: []broker.MarketOffering{offering("a", plan("a1"), renamed(plan("a1"), "a2"))},
-			want:      "a:a1",
-			leftOut:   []string{`plan "a2" (guid-a1) of offering "a": the id "id-a1" is taken by an earlier one`},
-		},
+			[]broker.MarketOffering{offering("a", plan("a1"), named(plan("a1"), "a2"))}, "", "a:a1",
+			[]string{`plan "a2" (guid-a1) of offering "a": the id "id-a1"` + taken}},
 		"leave out the later plan with an id in another offering": {
-			offerings: []broker.MarketOffering{offering("a", plan("a1")), offering("b", plan("a1"), plan("b1"))},
-			want:      "a:a1 b:b1",
-			leftOut:   []string{`plan "a1" (guid-a1) of offering "b": the id "id-a1" is taken by an earlier one`},
-		},
+			[]broker.MarketOffering{a, offering("b", plan("a1"), plan("b1"))}, "", "a:a1 b:b1",
+			[]string{`plan "a1" (guid-a1) of offering "b": the id "id-a1"` + taken}},
 		"take no ids for an offering that is left out": {
-			offerings: []broker.MarketOffering{
-				offering("a", plan("a1")), {GUID: "g", CatalogID: "id-a", Name: "b", Plans: []broker.MarketPlan{plan("c1")}},
-				offering("c", plan("c1")),
-			},
-			want:    "a:a1 c:c1",
-			leftOut: []string{`offering "b" (g): the id "id-a" is taken by an earlier one`},
-		},
-		"skip an offering without plans and free its id": {
-			offerings: []broker.MarketOffering{offering("a"), offering("a", plan("a1"))},
-			want:      "a:a1",
-		},
-		"leave out what has no id or name": {
-			offerings: []broker.MarketOffering{
-				{GUID: "g1", Name: "x", Plans: []broker.MarketPlan{plan("x1")}},
-				{GUID: "g2", CatalogID: "y", Plans: []broker.MarketPlan{plan("y1")}},
-				offering("a", broker.MarketPlan{GUID: "g3", Name: "n"}, plan("a1")),
-			},
-			want: "a:a1",
-			leftOut: []string{
-				`offering "x" (g1): it has no id`, `offering "" (g2): it has no name`,
-				`plan "n" (g3) of offering "a": it has no id`,
-			},
-		},
+			[]broker.MarketOffering{a, idOfA(plan("c1")), offering("c", plan("c1"))}, "", "a:a1 c:c1",
+			[]string{`offering "b" (g): the id "id-a"` + taken}},
+		"skip an offering without plans and free its id": {[]broker.MarketOffering{offering("a"), a}, "", "a:a1", nil},
+		"leave out what has no id or name": {[]broker.MarketOffering{
+			{GUID: "g1", Name: "x", Plans: b.Plans}, {GUID: "g2", CatalogID: "y", Plans: b.Plans},
+			offering("a", broker.MarketPlan{GUID: "g3", Name: "n"}, plan("a1")),
+		}, "", "a:a1", []string{
+			`offering "x" (g1): it has no id`, `offering "" (g2): it has no name`, `plan "n" (g3) of offering "a": it has no id`,
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

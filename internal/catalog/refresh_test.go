@@ -147,6 +147,9 @@ func TestReload(t *testing.T) {
 	if err := reader.Reload(t.Context(), "a"); err != nil || reader.Ready("a") {
 		t.Errorf("%v: a catalog was loaded that nobody asked for", err)
 	}
+	if err := reader.Load(t.Context(), "a"); err != nil || !reader.Ready("a") {
+		t.Errorf("the stored catalog was not loaded: %v", err)
+	}
 	reader.serves(t, "db")
 	janitor.clock.advance(5 * time.Minute)
 	janitor.offer(t, marketOf("queue"))
@@ -163,7 +166,7 @@ func TestReload(t *testing.T) {
 		t.Error("an empty catalog was taken over")
 	}
 	reader.serves(t, "queue")
-	if err := reader.Reload(t.Context(), "nobody"); err == nil {
+	if reader.Reload(t.Context(), "nobody") == nil || reader.Load(t.Context(), "nobody") == nil {
 		t.Error("a client that is not configured has a catalog")
 	}
 }

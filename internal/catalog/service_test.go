@@ -120,6 +120,12 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	if byGUID, err := r.PlanOf(t.Context(), "a", "guid-db-small"); err != nil || byGUID != want {
+		t.Errorf("by GUID: %+v, %v", byGUID, err)
+	}
+	if _, err := r.PlanOf(t.Context(), "a", "nope"); !errors.Is(err, broker.ErrUnknownPlan) {
+		t.Errorf("by an unknown GUID: %v", err)
+	}
 	for name, tt := range map[string]struct{ service, plan, says string }{
 		"unknown offering":         {"nope", "id-db-small", `the catalog has no service offering with service_id "nope"`},
 		"unknown plan":             {"id-db", "nope", `the service offering "id-db" has no plan with plan_id "nope"`},

@@ -316,36 +316,24 @@ func TestTwoClientsOfOneOrgHaveLabelsOfTheirOwn(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, second, api, org string
 		warnings                int
+		shared                  bool
 	}{
-		"names that differ":                      {"a", "a-b", api, org, 1},
-		"an org of its own":                      {"a", "a-", api, "ferry-b", 1},
-		"another Cloud Foundry":                  {"a", "-", "https://api.example.com", org, 1},
-		"another port of one host":               {"a", "a-", api + ":8443", org, 1},
-		"an org of its own for each plain name":  {"a", "b", api, "ferry-b", 0},
-		"a name with a dash that was configured": {"a-", "b", api, "ferry-b", 1},
+		"names that differ":                      {"a", "a-b", api, org, 1, true},
+		"an org of its own":                      {"a", "a-", api, "ferry-b", 1, false},
+		"another Cloud Foundry":                  {"a", "-", "https://api.example.com", org, 1, false},
+		"another port of one host":               {"a", "a-", api + ":8443", org, 1, false},
+		"an org of its own for each plain name":  {"a", "b", api, "ferry-b", 0, false},
+		"a name with a dash that was configured": {"a-", "b", api, "ferry-b", 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := parse(twoClients(c.first, c.second, c.api, c.org), world{})
-			if err != nil || len(got.Warnings()) != c.warnings {
-				t.Errorf("%v, warnings %q, want %d and no fault", err, got.Warnings(), c.warnings)
+			shared := fmt.Sprintf("The clients %s and %s use the same org", c.first, c.second)
+			warnings := got.Warnings()
+			if err != nil || len(warnings) != c.warnings || strings.HasPrefix(strings.Join(warnings, "\n"), shared) != c.shared {
+				t.Errorf("%v, warnings %q, want %d and no fault", err, warnings, c.warnings)
 			}
 		})
-	}
-}
-
-func TestClientsThatShareAnOrgAreNamed(t *testing.T) {
-	t.Parallel()
-	c := config.Demo()
-	other := c.Clients[0]
-	other.Name = "other"
-	c.Clients = append(c.Clients, other)
-	if got := c.Warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "The clients demo and other use the same org") {
-		t.Errorf("warnings: %q", got)
-	}
-	c.Clients[1].CloudFoundry.Org = "ferry-b"
-	if got := c.Warnings(); got != nil {
-		t.Errorf("warnings of two orgs: %q", got)
 	}
 }
 

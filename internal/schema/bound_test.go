@@ -220,23 +220,14 @@ const postgresCreate = `{` + draft4 + `,"type":"object","additionalProperties":f
 
 func BenchmarkCheckParameters(b *testing.B) {
 	ordinary := schemaOf(b, postgresCreate)
-	arrays := schemaOf(b, `{"additionalProperties":{"type":"array","items":{"type":["array","object"],"maxItems":0}}}`)
-	strict := schemaOf(b, `{"additionalProperties":{"allOf":[`+inMany(18, `{"type":"number","maximum":%d}`)+`]}}`)
-	for _, bench := range []struct {
-		name       string
-		rules      *Schema
-		parameters string
-	}{
-		{"ordinary and valid", ordinary, `{"size":5,"name":"db"}`},
-		{"ordinary and invalid", ordinary, `{"size":500,"name":7,"other":true}`},
-		{"large and valid", arrays, `{` + inMany(9000, `"m%d":[[],{}]`) + `}`},
-		{"large and invalid everywhere", strict, `{` + inMany(400, `"m%d":19.5`) + `}`},
+	for _, bench := range []struct{ name, parameters string }{
+		{"valid", `{"size":5,"name":"db"}`},
+		{"invalid", `{"size":500,"name":7,"other":true}`},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
-			b.SetBytes(int64(len(bench.parameters)))
 			for b.Loop() {
-				_ = bench.rules.Check([]byte(bench.parameters))
+				_ = ordinary.Check([]byte(bench.parameters))
 			}
 		})
 	}
