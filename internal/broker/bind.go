@@ -103,7 +103,7 @@ func (b *Broker) answerBind(ctx context.Context, rec Record, t bindTarget, id st
 
 // boundResult reads the credentials by the recorded GUID of the key, which no later operation can change.
 func (b *Broker) boundResult(ctx context.Context, rec, instance Record, o Outcome) (Result, error) {
-	details, err := b.holder.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
+	details, err := b.holder.details(ctx, rec, instance.Attributes.OfferingName)
 	if err != nil {
 		return Result{}, err
 	}

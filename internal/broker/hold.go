@@ -181,16 +181,16 @@ func cancelled() error {
 	return refuse(CodeConcurrency, "The service binding was changed by another request while this one was waiting. Send the request again once that has ended.")
 }
 
-// details reads the credentials of a binding. It tries until the context ends: an error to a duplicate makes platforms
+// details reads the credentials of a binding of the offering. It tries until the context ends: an error to a duplicate makes platforms
 // revoke credentials that work.
-func (h *holder) details(ctx context.Context, rec Record) (KeyDetails, error) {
+func (h *holder) details(ctx context.Context, rec Record, offering string) (KeyDetails, error) {
 	backend, err := h.backends.of(rec.Key.Client)
 	if err != nil {
 		return KeyDetails{}, err
 	}
 	pause := newPause()
 	for {
-		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID)
+		details, err := backend.KeyDetails(ctx, rec.Lifecycle.CFGUID, offering)
 		if err == nil {
 			return details, nil
 		}

@@ -280,7 +280,7 @@ func newMoodyRun(t *testing.T) (*run, *moody) {
 	t.Helper()
 	r, m := newRun(t, brokertest.ScheduleOptions{}), &moody{}
 	cloud := r.intercepted()
-	cloud.Look = func(ctx context.Context, _ string, look brokertest.Look) (broker.Look, error) {
+	cloud.Look = func(ctx context.Context, _ string, _ broker.Lookup, look brokertest.Look) (broker.Look, error) {
 		if m.away {
 			return broker.Look{}, errors.New("no route to host")
 		}

@@ -205,17 +205,17 @@ type Backend interface {
 	// Look-ups. An error means unknown, never absent: absence is an empty Look, and only Cloud Foundry's own JSON (an
 	// empty list, or an error body with code 10010 or 60004) makes one, after a call that began later has shown that
 	// the login can see what it looked for (docs/protocol.md 3.2). Where a login does not see every space of its org,
-	// that needs the name of the offering: see WithOffering.
+	// that needs the name of the offering.
 
-	// FindInstances returns every instance of this name in the org, whatever its space, and the instances with these
+	// FindInstances returns every instance of the name in the org, whatever its space, and the instances with the
 	// GUIDs, whatever they are called now and in whichever space of the org they are. The GUIDs cost a call of their
 	// own only when one of them is not among the rows of the name (docs/protocol.md 3.2).
-	FindInstances(ctx context.Context, name string, guids ...string) (Look, error)
-	// FindInstance returns the instance with this GUID, or an empty Look.
-	FindInstance(ctx context.Context, guid string) (Look, error)
-	// FindKeys returns the keys of the instance that stand for the binding, and the keys with these GUIDs, whatever
-	// they are called now; their own call is as above.
-	FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (Look, error)
+	FindInstances(ctx context.Context, q Lookup) (Look, error)
+	// FindInstance returns the instance with this GUID, or an empty Look. The offering is as in a Lookup.
+	FindInstance(ctx context.Context, guid, offering string) (Look, error)
+	// FindKeys returns the keys of the instance that stand for the binding, and the keys with the GUIDs, whatever they
+	// are called now; their own call is as above.
+	FindKeys(ctx context.Context, q Lookup) (Look, error)
 	// Job returns the state of a job. JobLost when Cloud Foundry does not know it, JobUnclear (with the error for the
 	// log) when it did not say.
 	Job(ctx context.Context, guid string) (JobStatus, error)
@@ -249,9 +249,10 @@ type Backend interface {
 
 	// Reads of what is handed on to platforms and never stored.
 
-	// KeyDetails returns the credentials of a key; none where it has none. ErrNotFound when Cloud Foundry says that the
-	// key is absent, ErrCredentials when what it has cannot be handed on; any other error means: not now.
-	KeyDetails(ctx context.Context, guid string) (KeyDetails, error)
+	// KeyDetails returns the credentials of a key; none where it has none. The offering is as in a Lookup. ErrNotFound
+	// when Cloud Foundry says that the key is absent, ErrCredentials when what it has cannot be handed on; any other
+	// error means: not now.
+	KeyDetails(ctx context.Context, guid, offering string) (KeyDetails, error)
 	// InstanceParameters and KeyParameters return what the backing broker says now, ErrNotRetrievable where it cannot
 	// be asked, ErrBusy while an operation runs, or ErrNotFound when Cloud Foundry does not know the resource, which
 	// nothing has confirmed. Any other error means that they are not told now.
@@ -275,22 +276,17 @@ type (
 	Place = lifecycle.Place
 )
 
-// offeringKey is the key of a context's value.
-type offeringKey struct{}
-
-// WithOffering says which offering's space a look-up is about: where it finds nothing, a backend whose login does not
-// see every space of the org has to see that one before the absence counts. An empty name says nothing.
-func WithOffering(ctx context.Context, offering string) context.Context {
-	if offering == "" {
-		return ctx
-	}
-	return context.WithValue(ctx, offeringKey{}, offering)
-}
-
-// OfferingOf returns what WithOffering said, or "".
-func OfferingOf(ctx context.Context) string {
-	offering, _ := ctx.Value(offeringKey{}).(string)
-	return offering
+// Lookup says what to look for.
+type Lookup struct {
+	// Name is the OSB instance id, or for keys the binding id.
+	Name string
+	// GUIDs are those of rows that are looked for whatever they are called.
+	GUIDs []string
+	// Instance is the GUID of the instance whose keys are looked for.
+	Instance string
+	// Offering is the name of the offering, and so of the space that the rows are in. Where nothing is found, a login
+	// that does not see every space of the org has to see that one before the absence counts. Empty: not known.
+	Offering string
 }
 
 // InstanceCall is what a POST or PATCH of a service instance needs.

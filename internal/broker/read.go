@@ -80,7 +80,7 @@ func (b *Broker) FetchBinding(ctx context.Context, q FetchRequest) (BindingBody,
 	if err := BeginWaiting(ctx); err != nil {
 		return BindingBody{}, err
 	}
-	details, err := b.holder.details(WithOffering(ctx, instance.Attributes.OfferingName), rec)
+	details, err := b.holder.details(ctx, rec, instance.Attributes.OfferingName)
 	if err != nil {
 		return BindingBody{}, fetchError(err)
 	}
@@ -134,7 +134,7 @@ func (b *Broker) vanished(ctx context.Context, rec Record) bool {
 	if err != nil {
 		return false
 	}
-	look, err := backend.FindInstance(WithOffering(ctx, rec.Attributes.OfferingName), rec.Lifecycle.CFGUID)
+	look, err := backend.FindInstance(ctx, rec.Lifecycle.CFGUID, rec.Attributes.OfferingName)
 	return err == nil && len(look.Rows) == 0 && b.backends.inPlace(ctx, rec) == nil
 }
 

@@ -66,7 +66,7 @@ type detailed struct {
 	asked   *int
 }
 
-func (d detailed) KeyDetails(context.Context, string) (broker.KeyDetails, error) {
+func (d detailed) KeyDetails(context.Context, string, string) (broker.KeyDetails, error) {
 	*d.asked++
 	return d.details, d.err
 }

@@ -364,7 +364,9 @@ func (r *run) intercepted() *brokertest.Intercepted {
 
 // unanswered lets each look-up fail.
 func (r *run) unanswered(err error) {
-	r.intercepted().Look = func(context.Context, string, brokertest.Look) (broker.Look, error) { return broker.Look{}, err }
+	r.intercepted().Look = func(context.Context, string, broker.Lookup, brokertest.Look) (broker.Look, error) {
+		return broker.Look{}, err
+	}
 }
 
 // answeredOnce answers the first call of this method, and leaves all others to Cloud Foundry.

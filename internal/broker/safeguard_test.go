@@ -356,7 +356,7 @@ func onBackend(wrap func(broker.Backend) broker.Backend) off {
 type byName struct{ broker.Backend }
 
 func (b byName) DeleteInstance(ctx context.Context, guid string) (broker.Answer, error) {
-	look, err := b.FindInstances(ctx, instanceKey().InstanceID)
+	look, err := b.FindInstances(ctx, broker.Lookup{Name: instanceKey().InstanceID})
 	if err != nil || len(look.Rows) == 0 {
 		return b.Backend.DeleteInstance(ctx, guid)
 	}
@@ -366,11 +366,11 @@ func (b byName) DeleteInstance(ctx context.Context, guid string) (broker.Answer,
 // byGUID looks for the GUIDs alone where some are known.
 type byGUID struct{ broker.Backend }
 
-func (b byGUID) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	if len(guids) > 0 {
-		name = "nobody's"
+func (b byGUID) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	if len(q.GUIDs) > 0 {
+		q.Name = "nobody's"
 	}
-	return b.Backend.FindInstances(ctx, name, guids...)
+	return b.Backend.FindInstances(ctx, q)
 }
 
 // onStore wraps the store beneath the scheduler's gates.

@@ -26,7 +26,7 @@ func newGrudgingRun(t *testing.T, o brokertest.ScheduleOptions) (*run, *grudging
 	t.Helper()
 	r, m := newRun(t, o), &grudging{}
 	cloud := r.intercepted()
-	cloud.Look = func(ctx context.Context, _ string, look brokertest.Look) (broker.Look, error) {
+	cloud.Look = func(ctx context.Context, _ string, _ broker.Lookup, look brokertest.Look) (broker.Look, error) {
 		if m.look != nil {
 			return broker.Look{}, m.look
 		}
@@ -301,7 +301,7 @@ func TestASlowLookIsNoOutage(t *testing.T) {
 		o.SettleAfter, o.CallTimeout = 2*time.Second, 0
 	}})
 	cloud := r.intercepted()
-	cloud.Look = func(ctx context.Context, _ string, do brokertest.Look) (broker.Look, error) {
+	cloud.Look = func(ctx context.Context, _ string, _ broker.Lookup, do brokertest.Look) (broker.Look, error) {
 		look = left(ctx)
 		return do(ctx)
 	}

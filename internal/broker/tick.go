@@ -284,7 +284,7 @@ func (dr *driver) askBackend(ctx context.Context, rec Record, t *lifecycle.Tick,
 		t.Job = &job
 		return nil
 	}
-	look, err := find(WithOffering(ctx, offering(rec, t)), backend, rec, e)
+	look, err := find(ctx, backend, rec, e, offering(rec, t))
 	if err != nil {
 		return err
 	}
@@ -319,13 +319,13 @@ func offering(rec Record, t *lifecycle.Tick) string {
 	return rec.Attributes.OfferingName
 }
 
-func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect) (Look, error) {
+func find(ctx context.Context, backend Backend, rec Record, e lifecycle.Effect, offering string) (Look, error) {
 	switch {
 	case e.Do == lifecycle.FindByGUID:
-		return backend.FindInstance(ctx, e.GUID)
+		return backend.FindInstance(ctx, e.GUID, offering)
 	case rec.Key.BindingID != "":
-		return backend.FindKeys(ctx, e.GUID, rec.Key.BindingID, e.GUIDs...)
+		return backend.FindKeys(ctx, Lookup{Name: rec.Key.BindingID, GUIDs: e.GUIDs, Instance: e.GUID, Offering: offering})
 	default:
-		return backend.FindInstances(ctx, rec.Key.InstanceID, e.GUIDs...)
+		return backend.FindInstances(ctx, Lookup{Name: rec.Key.InstanceID, GUIDs: e.GUIDs, Offering: offering})
 	}
 }

@@ -166,19 +166,19 @@ func (p pointedAway) Place(context.Context) (broker.Place, error) { return p.the
 
 func (pointedAway) Same(recorded broker.Place) bool { return recorded.OrgGUID == "org-of-somebody" }
 
-func (pointedAway) KeyDetails(context.Context, string) (broker.KeyDetails, error) {
+func (pointedAway) KeyDetails(context.Context, string, string) (broker.KeyDetails, error) {
 	return broker.KeyDetails{}, broker.ErrNotFound
 }
 
-func (p pointedAway) FindInstances(context.Context, string, ...string) (broker.Look, error) {
+func (p pointedAway) FindInstances(context.Context, broker.Lookup) (broker.Look, error) {
 	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
 }
 
-func (p pointedAway) FindInstance(context.Context, string) (broker.Look, error) {
+func (p pointedAway) FindInstance(context.Context, string, string) (broker.Look, error) {
 	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
 }
 
-func (p pointedAway) FindKeys(context.Context, string, string, ...string) (broker.Look, error) {
+func (p pointedAway) FindKeys(context.Context, broker.Lookup) (broker.Look, error) {
 	return broker.Look{Began: brokertest.Epoch().Add(time.Hour), Place: p.there()}, nil
 }
 
@@ -293,8 +293,8 @@ func TestLooksNameTheirOffering(t *testing.T) {
 	t.Parallel()
 	looks, silent := 0, []string{}
 	r := newRun(t, brokertest.ScheduleOptions{})
-	r.intercepted().Look = func(ctx context.Context, method string, look brokertest.Look) (broker.Look, error) {
-		if looks++; broker.OfferingOf(ctx) != brokertest.OfferingDB {
+	r.intercepted().Look = func(ctx context.Context, method string, q broker.Lookup, look brokertest.Look) (broker.Look, error) {
+		if looks++; q.Offering != brokertest.OfferingDB {
 			silent = append(silent, method)
 		}
 		return look(ctx)
@@ -316,8 +316,8 @@ type movedBackend struct {
 	known bool
 }
 
-func (m movedBackend) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	look, err := m.Backend.FindInstances(ctx, name, guids...)
+func (m movedBackend) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	look, err := m.Backend.FindInstances(ctx, q)
 	if *m.to != (broker.Place{}) {
 		look.Place = *m.to
 	}

@@ -136,7 +136,7 @@ func (h BackendHarness) key(t *testing.T, instance, name string) broker.Row {
 // oneKey returns the only key of the name.
 func (h BackendHarness) oneKey(t *testing.T, instance, name string) broker.Row {
 	t.Helper()
-	look, err := h.Backend.FindKeys(t.Context(), instance, name)
+	look, err := h.Backend.FindKeys(t.Context(), broker.Lookup{Instance: instance, Name: name})
 	if err != nil || len(look.Rows) != 1 {
 		t.Fatalf("FindKeys(%q) = %+v, %v; want one row", name, look.Rows, err)
 	}
@@ -157,7 +157,7 @@ func (h BackendHarness) createKey(t *testing.T, c broker.KeyCall) (broker.Answer
 // one returns the only instance of the name.
 func (h BackendHarness) one(t *testing.T, name string) broker.Row {
 	t.Helper()
-	look, err := h.Backend.FindInstances(t.Context(), name)
+	look, err := h.Backend.FindInstances(t.Context(), broker.Lookup{Name: name})
 	if err != nil || len(look.Rows) != 1 {
 		t.Fatalf("FindInstances(%q) = %+v, %v; want one row", name, look.Rows, err)
 	}
@@ -247,7 +247,7 @@ func (h BackendHarness) marked(t *testing.T, guid string, want broker.Key) {
 func instanceFoundByGUID(t *testing.T, h BackendHarness) {
 	one, two := h.instance(t, "one"), h.instance(t, "two")
 	find := func(name string, guids ...string) (broker.Look, error) {
-		return h.Backend.FindInstances(broker.WithOffering(t.Context(), h.Offering), name, guids...)
+		return h.Backend.FindInstances(t.Context(), broker.Lookup{Name: name, GUIDs: guids, Offering: h.Offering})
 	}
 	look, err := find("one", one.GUID)
 	wantGUIDs(t, "its name and GUID", look, err, one.GUID)
@@ -272,7 +272,7 @@ func keyFoundByGUID(t *testing.T, h BackendHarness) {
 	instance, other := h.instance(t, "one"), h.instance(t, "two")
 	k, theirs := h.key(t, instance.GUID, "k"), h.key(t, other.GUID, "k")
 	find := func(name string, guids ...string) (broker.Look, error) {
-		return h.Backend.FindKeys(broker.WithOffering(t.Context(), h.Offering), instance.GUID, name, guids...)
+		return h.Backend.FindKeys(t.Context(), broker.Lookup{Instance: instance.GUID, Name: name, GUIDs: guids, Offering: h.Offering})
 	}
 	look, err := find("another", k.GUID)
 	wantGUIDs(t, "another name and the GUID", look, err, k.GUID)
@@ -294,9 +294,13 @@ func lookSaysWhere(t *testing.T, h BackendHarness) {
 		t.Fatalf("Place = %+v, %v; want both parts", place, err)
 	}
 	for what, find := range map[string]func(context.Context) (broker.Look, error){
-		"FindInstances": func(ctx context.Context) (broker.Look, error) { return h.Backend.FindInstances(ctx, "one") },
-		"FindInstance":  func(ctx context.Context) (broker.Look, error) { return h.Backend.FindInstance(ctx, row.GUID) },
-		"FindKeys":      func(ctx context.Context) (broker.Look, error) { return h.Backend.FindKeys(ctx, row.GUID, "never-was") },
+		"FindInstances": func(ctx context.Context) (broker.Look, error) {
+			return h.Backend.FindInstances(ctx, broker.Lookup{Name: "one"})
+		},
+		"FindInstance": func(ctx context.Context) (broker.Look, error) { return h.Backend.FindInstance(ctx, row.GUID, "") },
+		"FindKeys": func(ctx context.Context) (broker.Look, error) {
+			return h.Backend.FindKeys(ctx, broker.Lookup{Instance: row.GUID, Name: "never-was"})
+		},
 	} {
 		if look, err := find(t.Context()); err != nil || look.Place != place {
 			t.Errorf("%s looked at %+v, %v; want %+v", what, look.Place, err, place)

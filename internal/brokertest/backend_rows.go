@@ -46,9 +46,11 @@ func marketplaceHasPlans(t *testing.T, h BackendHarness) {
 func absentIsAnEmptyLook(t *testing.T, h BackendHarness) {
 	ctx := t.Context()
 	for what, find := range map[string]func() (broker.Look, error){
-		"FindInstances": func() (broker.Look, error) { return h.Backend.FindInstances(ctx, "never-was") },
-		"FindInstance":  func() (broker.Look, error) { return h.Backend.FindInstance(ctx, nowhere) },
-		"FindKeys":      func() (broker.Look, error) { return h.Backend.FindKeys(ctx, nowhere, "never-was") },
+		"FindInstances": func() (broker.Look, error) { return h.Backend.FindInstances(ctx, broker.Lookup{Name: "never-was"}) },
+		"FindInstance":  func() (broker.Look, error) { return h.Backend.FindInstance(ctx, nowhere, "") },
+		"FindKeys": func() (broker.Look, error) {
+			return h.Backend.FindKeys(ctx, broker.Lookup{Instance: nowhere, Name: "never-was"})
+		},
 	} {
 		look, err := find()
 		if err != nil || len(look.Rows) != 0 || look.Began.IsZero() {
@@ -71,16 +73,16 @@ func instanceLives(t *testing.T, h BackendHarness) {
 	if diff := cmp.Diff(want, row); diff != "" || row.GUID == "" || row.Age < 0 || row.Age > time.Minute {
 		t.Fatalf("row (-want +got):\n%s", diff)
 	}
-	look, err := h.Backend.FindInstance(t.Context(), row.GUID)
+	look, err := h.Backend.FindInstance(t.Context(), row.GUID, "")
 	if err != nil || len(look.Rows) != 1 || look.Rows[0].GUID != row.GUID {
 		t.Fatalf("FindInstance = %+v, %v; want the row", look, err)
 	}
 	answer, err := h.Backend.DeleteInstance(t.Context(), row.GUID)
 	h.settle(t, answer, err)
-	if look, err := h.Backend.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
+	if look, err := h.Backend.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil || len(look.Rows) != 0 {
 		t.Errorf("after the delete FindInstances = %+v, %v; want no rows", look.Rows, err)
 	}
-	if look, err := h.Backend.FindInstance(t.Context(), row.GUID); err != nil || len(look.Rows) != 0 {
+	if look, err := h.Backend.FindInstance(t.Context(), row.GUID, ""); err != nil || len(look.Rows) != 0 {
 		t.Errorf("after the delete FindInstance = %+v, %v; want no rows", look.Rows, err)
 	}
 }
@@ -218,7 +220,7 @@ func unknownPlanIsRefused(t *testing.T, h BackendHarness) {
 	if answer.Description == "" {
 		t.Error("the refusal has no description")
 	}
-	if look, err := h.Backend.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
+	if look, err := h.Backend.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil || len(look.Rows) != 0 {
 		t.Errorf("FindInstances = %+v, %v; want no rows", look.Rows, err)
 	}
 }
@@ -234,17 +236,17 @@ func keyLives(t *testing.T, h BackendHarness) {
 	}
 	answer, err := h.Backend.DeleteKey(t.Context(), row.GUID)
 	h.settle(t, answer, err)
-	if look, err := h.Backend.FindKeys(t.Context(), instance.GUID, "k"); err != nil || len(look.Rows) != 0 {
+	if look, err := h.Backend.FindKeys(t.Context(), broker.Lookup{Instance: instance.GUID, Name: "k"}); err != nil || len(look.Rows) != 0 {
 		t.Errorf("after the delete FindKeys = %+v, %v; want no rows", look.Rows, err)
 	}
-	if _, err := h.Backend.KeyDetails(t.Context(), row.GUID); !errors.Is(err, broker.ErrNotFound) {
+	if _, err := h.Backend.KeyDetails(t.Context(), row.GUID, ""); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("after the delete KeyDetails: %v; want ErrNotFound", err)
 	}
 }
 
 func credentialsAreExact(t *testing.T, h BackendHarness) {
 	row := h.key(t, h.instance(t, "one").GUID, "k")
-	first, err := h.Backend.KeyDetails(t.Context(), row.GUID)
+	first, err := h.Backend.KeyDetails(t.Context(), row.GUID, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +257,7 @@ func credentialsAreExact(t *testing.T, h BackendHarness) {
 	if got := string(credentials["big"]); got != h.BigNumber {
 		t.Errorf("big = %s, want %s", got, h.BigNumber)
 	}
-	second, err := h.Backend.KeyDetails(t.Context(), row.GUID)
+	second, err := h.Backend.KeyDetails(t.Context(), row.GUID, "")
 	if diff := cmp.Diff(first, second); err != nil || diff != "" {
 		t.Errorf("second read: %v, (-first +second):\n%s", err, diff)
 	}
@@ -273,7 +275,7 @@ func secondKeyIsTaken(t *testing.T, h BackendHarness) {
 		return
 	}
 	wantReply(t, "the second key", answer, err, lifecycle.ReplyTaken)
-	look, err := h.Backend.FindKeys(t.Context(), instance.GUID, "k")
+	look, err := h.Backend.FindKeys(t.Context(), broker.Lookup{Instance: instance.GUID, Name: "k"})
 	if err != nil || len(look.Rows) != 1 || look.Rows[0].GUID != first.GUID {
 		t.Errorf("FindKeys = %+v, %v; want the first key", look.Rows, err)
 	}
@@ -284,7 +286,7 @@ func wantLoose(t *testing.T, h BackendHarness, instance string) {
 	t.Helper()
 	answer, err := h.createKey(t, broker.KeyCall{Name: "k", InstanceGUID: instance, Marks: marks("bind-other", 8)})
 	wantReply(t, "the same operation again", answer, err, lifecycle.ReplyTaken)
-	look, err := h.Backend.FindKeys(t.Context(), instance, "k")
+	look, err := h.Backend.FindKeys(t.Context(), broker.Lookup{Instance: instance, Name: "k"})
 	operations := map[string]bool{}
 	for _, row := range look.Rows {
 		operations[row.Operation] = row.Marked && row.MarkedByName
@@ -394,7 +396,7 @@ func ownKeysAreNotForeign(t *testing.T, h BackendHarness) {
 func endedContextIsObeyed(t *testing.T, h BackendHarness) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
-	if _, err := h.Backend.FindInstances(ctx, "one"); err == nil {
+	if _, err := h.Backend.FindInstances(ctx, broker.Lookup{Name: "one"}); err == nil {
 		t.Error("FindInstances succeeded after its deadline")
 	}
 	if status, err := h.Backend.Job(ctx, nowhere); err == nil || status.State != lifecycle.JobUnclear {
@@ -404,10 +406,10 @@ func endedContextIsObeyed(t *testing.T, h BackendHarness) {
 	wantReply(t, "CreateInstance", answer, err, lifecycle.ReplyUnknown, lifecycle.ReplyBusy)
 	answer, err = h.Backend.DeleteInstance(ctx, nowhere)
 	wantReply(t, "DeleteInstance", answer, err, lifecycle.ReplyUnknown, lifecycle.ReplyBusy)
-	if _, err := h.Backend.KeyDetails(ctx, nowhere); err == nil || errors.Is(err, broker.ErrNotFound) {
+	if _, err := h.Backend.KeyDetails(ctx, nowhere, ""); err == nil || errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("KeyDetails after its deadline: %v; want an error that is not ErrNotFound", err)
 	}
-	if look, err := h.Backend.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 0 {
+	if look, err := h.Backend.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil || len(look.Rows) != 0 {
 		t.Errorf("FindInstances = %+v, %v; want that nothing was made", look.Rows, err)
 	}
 }

@@ -126,7 +126,7 @@ func (c *FakeCloud) delete(ctx context.Context, guid string, key bool) (broker.A
 }
 
 // KeyDetails implements broker.Backend.
-func (c *FakeCloud) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
+func (c *FakeCloud) KeyDetails(ctx context.Context, guid, _ string) (broker.KeyDetails, error) {
 	if err := c.enter(ctx); err != nil {
 		return broker.KeyDetails{}, err
 	}

@@ -109,23 +109,23 @@ func (r *fakeRow) row(now time.Time) broker.Row {
 }
 
 // FindInstances implements broker.Backend.
-func (c *FakeCloud) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	return c.find(ctx, func(r *fakeRow) bool { return !r.key && (r.name == name || slices.Contains(guids, r.guid)) })
+func (c *FakeCloud) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	return c.find(ctx, func(r *fakeRow) bool { return !r.key && (r.name == q.Name || slices.Contains(q.GUIDs, r.guid)) })
 }
 
 // FindInstance implements broker.Backend.
-func (c *FakeCloud) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+func (c *FakeCloud) FindInstance(ctx context.Context, guid, _ string) (broker.Look, error) {
 	return c.find(ctx, func(r *fakeRow) bool { return !r.key && r.guid == guid })
 }
 
 // FindKeys implements broker.Backend. An empty GUID names no instance; asking for it is a mistake of the caller, since
 // a real filter would then list every key.
-func (c *FakeCloud) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
-	if instanceGUID == "" {
-		return broker.Look{}, fmt.Errorf("FindKeys(%q): the GUID of the instance is missing", name)
+func (c *FakeCloud) FindKeys(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	if q.Instance == "" {
+		return broker.Look{}, fmt.Errorf("FindKeys(%q): the GUID of the instance is missing", q.Name)
 	}
 	return c.find(ctx, func(r *fakeRow) bool {
-		return r.key && r.place == instanceGUID && (r.name == name || slices.Contains(guids, r.guid))
+		return r.key && r.place == q.Instance && (r.name == q.Name || slices.Contains(q.GUIDs, r.guid))
 	})
 }
 

@@ -15,17 +15,17 @@ type (
 // Intercepted is a Backend whose look-ups and calls go through a test's hands, to watch, delay, change or answer them.
 type Intercepted struct {
 	broker.Backend
-	// Look answers look-ups, and Call calls: each is told the name of the method, and what the Backend would do. Of a
-	// call about an instance it is told what that needs. Nil: the Backend answers.
-	Look func(ctx context.Context, method string, look Look) (broker.Look, error)
+	// Look answers look-ups, and Call calls: each is told the name of the method, what is asked for, and what the
+	// Backend would do. Of a call about a key it is told nothing more. Nil: the Backend answers.
+	Look func(ctx context.Context, method string, q broker.Lookup, look Look) (broker.Look, error)
 	Call func(ctx context.Context, method string, c broker.InstanceCall, call Call) (broker.Answer, error)
 }
 
-func (i *Intercepted) look(ctx context.Context, method string, look Look) (broker.Look, error) {
+func (i *Intercepted) look(ctx context.Context, method string, q broker.Lookup, look Look) (broker.Look, error) {
 	if i.Look == nil {
 		return look(ctx)
 	}
-	return i.Look(ctx, method, look)
+	return i.Look(ctx, method, q, look)
 }
 
 func (i *Intercepted) call(ctx context.Context, method string, c broker.InstanceCall, call Call) (broker.Answer, error) {
@@ -36,23 +36,23 @@ func (i *Intercepted) call(ctx context.Context, method string, c broker.Instance
 }
 
 // FindInstances implements broker.Backend.
-func (i *Intercepted) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	return i.look(ctx, "FindInstances", func(ctx context.Context) (broker.Look, error) {
-		return i.Backend.FindInstances(ctx, name, guids...)
+func (i *Intercepted) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	return i.look(ctx, "FindInstances", q, func(ctx context.Context) (broker.Look, error) {
+		return i.Backend.FindInstances(ctx, q)
 	})
 }
 
 // FindInstance implements broker.Backend.
-func (i *Intercepted) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
-	return i.look(ctx, "FindInstance", func(ctx context.Context) (broker.Look, error) {
-		return i.Backend.FindInstance(ctx, guid)
+func (i *Intercepted) FindInstance(ctx context.Context, guid, offering string) (broker.Look, error) {
+	return i.look(ctx, "FindInstance", broker.Lookup{GUIDs: []string{guid}, Offering: offering}, func(ctx context.Context) (broker.Look, error) {
+		return i.Backend.FindInstance(ctx, guid, offering)
 	})
 }
 
 // FindKeys implements broker.Backend.
-func (i *Intercepted) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
-	return i.look(ctx, "FindKeys", func(ctx context.Context) (broker.Look, error) {
-		return i.Backend.FindKeys(ctx, instanceGUID, name, guids...)
+func (i *Intercepted) FindKeys(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	return i.look(ctx, "FindKeys", q, func(ctx context.Context) (broker.Look, error) {
+		return i.Backend.FindKeys(ctx, q)
 	})
 }
 

@@ -114,7 +114,7 @@ func (g gatedWorkflow) Start(ctx context.Context, start broker.Start) error {
 func gatedBackend(s *Scheduler, b broker.Backend) broker.Backend {
 	return gatedReads{s: s, Backend: &Intercepted{
 		Backend: b,
-		Look: func(ctx context.Context, method string, look Look) (broker.Look, error) {
+		Look: func(ctx context.Context, method string, _ broker.Lookup, look Look) (broker.Look, error) {
 			return gate(ctx, s, method, broker.Look{}, look)
 		},
 		Call: func(ctx context.Context, method string, _ broker.InstanceCall, call Call) (broker.Answer, error) {
@@ -136,8 +136,8 @@ func (g gatedReads) Job(ctx context.Context, guid string) (broker.JobStatus, err
 	})
 }
 
-func (g gatedReads) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
+func (g gatedReads) KeyDetails(ctx context.Context, guid, offering string) (broker.KeyDetails, error) {
 	return gate(ctx, g.s, "KeyDetails", broker.KeyDetails{}, func(ctx context.Context) (broker.KeyDetails, error) {
-		return g.Backend.KeyDetails(ctx, guid)
+		return g.Backend.KeyDetails(ctx, guid, offering)
 	})
 }

@@ -273,7 +273,7 @@ func TestLimitsAreHandedOn(t *testing.T) {
 			t.Errorf("%s: answer %+v, %v; want busy for 37 s", limited, answer, err)
 		}
 		var wait broker.RetryIn
-		if _, err := b.FindInstance(t.Context(), "g"); !errors.As(err, &wait) || wait.RetryIn() != 37*time.Second {
+		if _, err := b.FindInstance(t.Context(), "g", ""); !errors.As(err, &wait) || wait.RetryIn() != 37*time.Second {
 			t.Errorf("%s: %v; want an error that asks for 37 s", limited, err)
 		}
 	}
@@ -294,7 +294,7 @@ func TestLookUpErrorsSpeakToUsers(t *testing.T) {
 		s := newStub(t, test.handle)
 		s.token, s.spaces = tokenWith(`{"client_id":"ferry"}`), list()
 		b := s.backend(t, func(c *Config) { c.Org = test.org })
-		_, err := b.FindInstances(broker.WithOffering(t.Context(), "postgres"), "one")
+		_, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one", Offering: "postgres"})
 		said, ok := errors.AsType[broker.UserTexter](err)
 		if !ok || !strings.Contains(said.UserText(), says) || strings.Contains(said.UserText(), "secret-org") {
 			t.Errorf("%v; want it to say %q", err, says)

@@ -116,14 +116,20 @@ func TestCallsOfOneOperation(t *testing.T) {
 	}{
 		{"create", func(ctx context.Context) error { _, err := b.CreateInstance(ctx, testCall()); return err }, post},
 		{"tick by job", func(ctx context.Context) error { _, err := b.Job(ctx, "j"); return err }, job},
-		{"tick by name", func(ctx context.Context) error { _, err := b.FindInstances(ctx, "one"); return err }, lookUp},
-		{"tick by guid", func(ctx context.Context) error { _, err := b.FindInstance(ctx, "g"); return err }, lookAt},
+		{"tick by name", func(ctx context.Context) error {
+			_, err := b.FindInstances(ctx, broker.Lookup{Name: "one"})
+			return err
+		}, lookUp},
+		{"tick by guid", func(ctx context.Context) error { _, err := b.FindInstance(ctx, "g", ""); return err }, lookAt},
 		{"update", func(ctx context.Context) error { _, err := b.UpdateInstance(ctx, "g", testCall()); return err }, patch},
 		{"delete", func(ctx context.Context) error { _, err := b.DeleteInstance(ctx, "g"); return err }, remove},
 		{"foreign keys", func(ctx context.Context) error { _, err := b.ForeignKeys(ctx, "g"); return err }, keys},
 		{"bind", func(ctx context.Context) error { _, err := b.CreateKey(ctx, key); return err }, bind},
-		{"tick of a key", func(ctx context.Context) error { _, err := b.FindKeys(ctx, "g", "k"); return err }, keys},
-		{"details", func(ctx context.Context) error { _, err := b.KeyDetails(ctx, "k1"); return err }, details},
+		{"tick of a key", func(ctx context.Context) error {
+			_, err := b.FindKeys(ctx, broker.Lookup{Instance: "g", Name: "k"})
+			return err
+		}, keys},
+		{"details", func(ctx context.Context) error { _, err := b.KeyDetails(ctx, "k1", ""); return err }, details},
 		{"unbind", func(ctx context.Context) error { _, err := b.DeleteKey(ctx, "k1"); return err }, unbind},
 	} {
 		before := len(s.requests)

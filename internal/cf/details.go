@@ -29,7 +29,7 @@ type detailsRow struct {
 // there but not finished is answered with the code of an absent one; it is an error other than broker.ErrNotFound. So
 // is one that the login may see but not read: before a key counts as absent, two or more calls look for it and confirm
 // the absence.
-func (s *keys) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, error) {
+func (s *keys) KeyDetails(ctx context.Context, guid, offering string) (broker.KeyDetails, error) {
 	r := ccapi.Request{
 		Method: http.MethodGet, Path: keyPath(guid) + "/details", Route: keyRoute + "/details",
 		What: "get details of key " + strconv.Quote(guid),
@@ -38,7 +38,7 @@ func (s *keys) KeyDetails(ctx context.Context, guid string) (broker.KeyDetails, 
 	_, err := s.api.Get(ctx, r, &row)
 	switch {
 	case ccapi.IsAbsent(err) && !unfinished(err):
-		return broker.KeyDetails{}, s.isGone(ctx, guid)
+		return broker.KeyDetails{}, s.isGone(ctx, guid, offering)
 	case err != nil:
 		return broker.KeyDetails{}, err
 	}
@@ -100,7 +100,7 @@ func kindOf(text json.RawMessage) string {
 
 // isGone returns broker.ErrNotFound when neither the key is there nor anything hidden from the login, and another error
 // otherwise.
-func (s *keys) isGone(ctx context.Context, guid string) error {
+func (s *keys) isGone(ctx context.Context, guid, offering string) error {
 	_, _, err := s.get(ctx, guid)
 	switch {
 	case err == nil:
@@ -111,7 +111,7 @@ func (s *keys) isGone(ctx context.Context, guid string) error {
 	case !ccapi.IsAbsent(err):
 		return err
 	}
-	if err := s.visibility.confirmAbsence(ctx, broker.OfferingOf(ctx)); err != nil {
+	if err := s.visibility.confirmAbsence(ctx, offering); err != nil {
 		return err
 	}
 	return broker.ErrNotFound

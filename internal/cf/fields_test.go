@@ -122,9 +122,13 @@ func walks(t *testing.T) map[string]walk {
 	offered := maps.Clone(flags)
 	delete(offered, "relationships") // an offering's lead to its broker
 	return map[string]walk{
-		"instance": {wholeInstance, field{"guid": true}, decides, func(b *Backend) error { return rows(b.FindInstances(ctx, "one", "g")) },
+		"instance": {wholeInstance, field{"guid": true}, decides, func(b *Backend) error {
+			return rows(b.FindInstances(ctx, broker.Lookup{Name: "one", GUIDs: []string{"g"}}))
+		},
 			func(text string) map[string]string { return map[string]string{"/v3/service_instances": list(text)} }},
-		"key": {wholeKey, field{"guid": true}, decides, func(b *Backend) error { return rows(b.FindKeys(ctx, "i", "one", "g")) },
+		"key": {wholeKey, field{"guid": true}, decides, func(b *Backend) error {
+			return rows(b.FindKeys(ctx, broker.Lookup{Instance: "i", Name: "one", GUIDs: []string{"g"}}))
+		},
 			func(text string) map[string]string {
 				return map[string]string{"/v3/service_credential_bindings": list(text)}
 			}},
@@ -136,14 +140,14 @@ func walks(t *testing.T) map[string]walk {
 		}},
 		"job": {wholeJob, field{"state": true}, field{"guid": true}, func(b *Backend) error { _, err := b.Job(ctx, "j"); return err },
 			func(text string) map[string]string { return map[string]string{"/v3/jobs/j": text} }},
-		"details": {wholeDetails, nil, field{"credentials": true}, func(b *Backend) error { _, err := b.KeyDetails(ctx, "k"); return err },
+		"details": {wholeDetails, nil, field{"credentials": true}, func(b *Backend) error { _, err := b.KeyDetails(ctx, "k", ""); return err },
 			func(text string) map[string]string {
 				return map[string]string{"/v3/service_credential_bindings/k/details": text}
 			}},
 		"page": {`{"pagination":{"total_results":1,"total_pages":1,"first":{"href":"x"},"last":{"href":"x"},"next":null,"previous":null},"resources":[` + wholeInstance + `],
 			"included":{"spaces":[],"organizations":null}}`, field{"pagination": true, "resources": true},
 			field{"pagination.next": true, "included": true, "included.spaces": true},
-			func(b *Backend) error { return rows(b.FindInstances(ctx, "one")) },
+			func(b *Backend) error { return rows(b.FindInstances(ctx, broker.Lookup{Name: "one"})) },
 			func(text string) map[string]string { return map[string]string{"/v3/service_instances": text} }},
 	}
 }

@@ -114,7 +114,7 @@ func TestKorifisFiltersAreLearntOnce(t *testing.T) {
 		}
 	}
 	find := func(b *Backend) {
-		look, err := b.FindInstances(t.Context(), "one")
+		look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one"})
 		if diff := cmp.Diff([]string{"ours", "untold"}, guidsOf(look)); err != nil || diff != "" { // and not another org's
 			t.Errorf("%v (-want +got):\n%s", err, diff)
 		}
@@ -154,7 +154,7 @@ func TestKorifisKeysAreNamedByOperation(t *testing.T) {
 	}
 	again := s.backend(t, nil) // as after a restart
 	for _, b := range []*Backend{b, again} {
-		look, err := b.FindKeys(t.Context(), "ours", "k")
+		look, err := b.FindKeys(t.Context(), broker.Lookup{Instance: "ours", Name: "k"})
 		want := []broker.Row{
 			{GUID: "k~ferry~bind-1~7", Marked: true, Operation: "bind-1", Seq: 7, MarkedByName: true},
 			{GUID: "k~ferry~bind-2~8", Marked: true, Operation: "bind-2", Seq: 8, MarkedByName: true},
@@ -236,7 +236,7 @@ func TestOldCloudControllerIsNoKorifi(t *testing.T) {
 		}
 	})
 	b := s.backend(t, nil)
-	if look, err := b.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 1 {
+	if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil || len(look.Rows) != 1 {
 		t.Errorf("look %+v, %v; want the row", look.Rows, err)
 	}
 	if answer, err := b.UpdateInstance(t.Context(), "g", testCall()); answer.Reply != lifecycle.ReplyAccepted {
@@ -252,7 +252,7 @@ func TestFlavorIsLearntByManyAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if look, err := b.FindInstances(t.Context(), "one"); err != nil || len(look.Rows) != 2 {
+			if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil || len(look.Rows) != 2 {
 				t.Errorf("look %+v, %v", look.Rows, err)
 			}
 		})

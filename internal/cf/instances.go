@@ -1,7 +1,6 @@
 package cf
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -63,8 +62,8 @@ type instances struct {
 // FindInstances returns every instance of this name in the org, and those with these GUIDs. Databases that ignore case
 // find too much, so the name is compared again. It takes one call, one more when a GUID is not among what has the name,
 // and another one or more when nothing of ours is left (see visibility).
-func (s *instances) FindInstances(ctx context.Context, name string, guids ...string) (broker.Look, error) {
-	name = nameOf(name)
+func (s *instances) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	name := nameOf(q.Name)
 	look, err := s.visibility.begin(ctx)
 	if err != nil {
 		return broker.Look{}, err
@@ -74,13 +73,13 @@ func (s *instances) FindInstances(ctx context.Context, name string, guids ...str
 	if err != nil {
 		return broker.Look{}, err
 	}
-	missing := distinct(guids)
+	missing := distinct(q.GUIDs)
 	keep := func(i found) {
 		look.Rows = append(look.Rows, s.row(i.instanceRow, i.header))
 		missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == i.GUID })
 	}
 	for _, i := range rows {
-		if i.Name == name || slices.Contains(guids, i.GUID) {
+		if i.Name == name || slices.Contains(q.GUIDs, i.GUID) {
 			keep(i)
 		}
 	}
@@ -94,12 +93,12 @@ func (s *instances) FindInstances(ctx context.Context, name string, guids ...str
 			}
 		}
 	}
-	return s.visibility.confirmed(ctx, look, guids)
+	return s.visibility.confirmed(ctx, look, q)
 }
 
 // FindInstance returns the instance with this GUID, or an empty Look. It takes one call; a look that finds nothing
 // takes one more, or two (see visibility).
-func (s *instances) FindInstance(ctx context.Context, guid string) (broker.Look, error) {
+func (s *instances) FindInstance(ctx context.Context, guid, offering string) (broker.Look, error) {
 	look, err := s.visibility.begin(ctx)
 	if err != nil {
 		return broker.Look{}, err
@@ -107,7 +106,7 @@ func (s *instances) FindInstance(ctx context.Context, guid string) (broker.Look,
 	row, header, err := s.get(ctx, guid)
 	switch {
 	case ccapi.IsAbsent(err):
-		return s.visibility.confirmed(ctx, look, nil)
+		return s.visibility.confirmed(ctx, look, broker.Lookup{Offering: offering})
 	case err != nil:
 		return broker.Look{}, err
 	}
@@ -213,7 +212,7 @@ func (s *instances) UpdateInstance(ctx context.Context, guid string, c broker.In
 	}, noun)
 	if answer.Reply == lifecycle.ReplyAbsent {
 		// Absence ends an update, so it is not believed where the login may not see what is there.
-		if err := s.visibility.confirmAbsence(ctx, cmp.Or(c.Offering, broker.OfferingOf(ctx))); err != nil {
+		if err := s.visibility.confirmAbsence(ctx, c.Offering); err != nil {
 			answer = notBegun(err, noun)
 			answer.Reply = lifecycle.ReplyBusy
 			return answer, err

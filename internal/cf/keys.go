@@ -69,8 +69,8 @@ type keys struct {
 // on Korifi, those whose name carries an operation of it. It takes one call, one more when a GUID is not among what has
 // the name (none on Korifi, where all keys of the instance are read), and another one or more when nothing of ours is
 // left (see visibility).
-func (s *keys) FindKeys(ctx context.Context, instanceGUID, name string, guids ...string) (broker.Look, error) {
-	if instanceGUID == "" {
+func (s *keys) FindKeys(ctx context.Context, q broker.Lookup) (broker.Look, error) {
+	if q.Instance == "" {
 		// A filter without a value would list every key.
 		return broker.Look{}, &ccapi.Error{Call: "find keys", Err: errors.New("the GUID of their instance is missing"), Unsent: true}
 	}
@@ -82,25 +82,25 @@ func (s *keys) FindKeys(ctx context.Context, instanceGUID, name string, guids ..
 	if err != nil {
 		return broker.Look{}, err
 	}
-	what := "find keys named " + strconv.Quote(nameOf(name)) + " of instance " + strconv.Quote(instanceGUID)
+	what := "find keys named " + strconv.Quote(nameOf(q.Name)) + " of instance " + strconv.Quote(q.Instance)
 	query := url.Values{}
 	if flavor != korifi {
-		query.Set("names", ccapi.Filter(nameOf(name)))
+		query.Set("names", ccapi.Filter(nameOf(q.Name)))
 	}
-	missing := distinct(guids)
+	missing := distinct(q.GUIDs)
 	collect := func(k keyRow, row broker.Row) {
-		if k.Name != nil && standsFor(*k.Name, row, name) || slices.Contains(missing, k.GUID) {
+		if k.Name != nil && standsFor(*k.Name, row, q.Name) || slices.Contains(missing, k.GUID) {
 			look.Rows = append(look.Rows, row)
 			missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == k.GUID })
 		}
 	}
-	if err := s.list(ctx, what, instanceGUID, query, collect); err != nil {
+	if err := s.list(ctx, what, q.Instance, query, collect); err != nil {
 		return broker.Look{}, err
 	}
 	if flavor != korifi {
 		named := slices.Clone(look.Rows)
 		for _, part := range filters(missing) {
-			err := s.list(ctx, what, instanceGUID, url.Values{"guids": {ccapi.Filter(part...)}}, func(k keyRow, row broker.Row) {
+			err := s.list(ctx, what, q.Instance, url.Values{"guids": {ccapi.Filter(part...)}}, func(k keyRow, row broker.Row) {
 				if !slices.ContainsFunc(named, func(r broker.Row) bool { return r.GUID == k.GUID }) {
 					collect(k, row)
 				}
@@ -110,7 +110,7 @@ func (s *keys) FindKeys(ctx context.Context, instanceGUID, name string, guids ..
 			}
 		}
 	}
-	return s.confirmed(ctx, look, instanceGUID, guids)
+	return s.confirmed(ctx, look, q)
 }
 
 // list lists keys of the instance. What belongs to another one, whoever listed it, is left out.
@@ -130,16 +130,16 @@ func (s *keys) list(ctx context.Context, what, instanceGUID string, query url.Va
 
 // confirmed is that of visibility for keys: who sees the instance sees its keys. Where the offering is known its space
 // is asked for, which many looks share; else the instance itself.
-func (s *keys) confirmed(ctx context.Context, look broker.Look, instanceGUID string, guids []string) (broker.Look, error) {
-	if len(look.Rows) == 0 && broker.OfferingOf(ctx) == "" {
-		switch _, _, err := s.instances.get(ctx, instanceGUID); {
+func (s *keys) confirmed(ctx context.Context, look broker.Look, q broker.Lookup) (broker.Look, error) {
+	if len(look.Rows) == 0 && q.Offering == "" {
+		switch _, _, err := s.instances.get(ctx, q.Instance); {
 		case err == nil:
 			return look, nil
 		case !ccapi.IsAbsent(err):
 			return broker.Look{}, err
 		}
 	}
-	return s.visibility.confirmed(ctx, look, guids)
+	return s.visibility.confirmed(ctx, look, q)
 }
 
 // standsFor reports whether a key with this name is one of the binding.

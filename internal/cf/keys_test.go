@@ -42,7 +42,7 @@ func TestKeyDetails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, test.status, test.body) })
-			got, err := s.backend(t, nil).KeyDetails(t.Context(), "g")
+			got, err := s.backend(t, nil).KeyDetails(t.Context(), "g", "")
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("details (-want +got):\n%s", diff)
 			}
@@ -58,7 +58,7 @@ func TestCredentialsOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	for credentials, kind := range map[string]string{`["hunter2"]`: "an array", `"hunter2"`: "a text", `17`: "a number", `true`: "a boolean"} {
 		s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"credentials": `+credentials+`}`) })
-		_, err := s.backend(t, nil).KeyDetails(t.Context(), "g")
+		_, err := s.backend(t, nil).KeyDetails(t.Context(), "g", "")
 		said, ok := errors.AsType[broker.UserTexter](err)
 		if !errors.Is(err, broker.ErrCredentials) || !ok || !strings.Contains(said.UserText(), kind) || strings.Contains(said.UserText()+err.Error(), "hunter2") {
 			t.Errorf("%s: %v; want that the credentials are %s", credentials, err, kind)
@@ -113,7 +113,7 @@ func TestParameters(t *testing.T) {
 func TestKeysWithoutAnInstanceAreNotLookedFor(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)
-	if look, err := s.backend(t, nil).FindKeys(t.Context(), "", "k"); err == nil || len(s.requests) != 0 {
+	if look, err := s.backend(t, nil).FindKeys(t.Context(), broker.Lookup{Instance: "", Name: "k"}); err == nil || len(s.requests) != 0 {
 		t.Errorf("%+v after %q; want an error and no call", look, s.requests)
 	}
 }

@@ -109,7 +109,7 @@ func TestUnknownOrgIsTriedAgain(t *testing.T) {
 	if answer, err := b.CreateInstance(t.Context(), testCall()); answer.Reply != lifecycle.ReplyBusy || err == nil || ccapi.Unreachable(err) {
 		t.Errorf("answer %+v, %v; want busy with an error", answer, err)
 	}
-	if _, err := b.FindInstances(t.Context(), "one"); err == nil {
+	if _, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err == nil {
 		t.Error("without an org FindInstances found absence")
 	}
 	if n := s.count("GET /v3/organizations"); n != 4 { // by name, and among all

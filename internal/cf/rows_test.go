@@ -59,7 +59,7 @@ func TestRows(t *testing.T) {
 			})
 			b := s.backend(t, nil)
 			test.want.GUID = "g"
-			for what, look := range looks(t.Context(), b) {
+			for what, look := range looks(t.Context(), b, "") {
 				look, err := look()
 				if diff := cmp.Diff([]broker.Row{test.want}, look.Rows); err != nil || diff != "" {
 					t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
@@ -69,12 +69,17 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// looks are the three look-ups, of the instance "one" with the GUID "g" and of the key "one" of the instance "i".
-func looks(ctx context.Context, b *Backend) map[string]func() (broker.Look, error) {
+// looks are the three look-ups, of the instance "one" with the GUID "g" and of the key "one" of the instance "i", all of
+// the offering.
+func looks(ctx context.Context, b *Backend, offering string) map[string]func() (broker.Look, error) {
 	return map[string]func() (broker.Look, error){
-		"FindInstances": func() (broker.Look, error) { return b.FindInstances(ctx, "one") },
-		"FindInstance":  func() (broker.Look, error) { return b.FindInstance(ctx, "g") },
-		"FindKeys":      func() (broker.Look, error) { return b.FindKeys(ctx, "i", "one") },
+		"FindInstances": func() (broker.Look, error) {
+			return b.FindInstances(ctx, broker.Lookup{Name: "one", Offering: offering})
+		},
+		"FindInstance": func() (broker.Look, error) { return b.FindInstance(ctx, "g", offering) },
+		"FindKeys": func() (broker.Look, error) {
+			return b.FindKeys(ctx, broker.Lookup{Instance: "i", Name: "one", Offering: offering})
+		},
 	}
 }
 
@@ -92,7 +97,7 @@ func TestRowsOfInstancesHaveMore(t *testing.T) {
 		"empty": {`{"guid":"g","broker_provided_metadata":{"labels":{},"attributes":{}},"maintenance_info":{}}`, broker.Row{}},
 	} {
 		s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, test.body) })
-		look, err := s.backend(t, nil).FindInstance(t.Context(), "g")
+		look, err := s.backend(t, nil).FindInstance(t.Context(), "g", "")
 		if err != nil || len(look.Rows) != 1 {
 			t.Fatalf("%s: %+v, %v", name, look, err)
 		}
@@ -162,10 +167,10 @@ func TestOnlyCloudFoundrysWordMakesAbsence(t *testing.T) {
 		"accepted":         {202, list(), ""},
 	} {
 		s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, test.status, test.body) })
-		for what := range looks(t.Context(), nil) {
+		for what := range looks(t.Context(), nil, "") {
 			b := s.backend(t, nil)
 			b.instances.flavors.learn(cloudController)
-			look, err := looks(broker.WithOffering(t.Context(), "postgres"), b)[what]()
+			look, err := looks(t.Context(), b, "postgres")[what]()
 			if absent := slices.Contains(strings.Fields(test.absent), what); (err == nil) != absent || len(look.Rows) != 0 {
 				t.Errorf("%s, %s: %+v, %v; want absent %v", name, what, look.Rows, err, absent)
 			}
@@ -228,8 +233,12 @@ func TestRowsAreFoundByGUID(t *testing.T) {
 	b := s.backend(t, nil)
 	b.instances.flavors.learn(cloudController)
 	for name, find := range map[string]func(...string) (broker.Look, error){
-		"instances": func(guids ...string) (broker.Look, error) { return b.FindInstances(t.Context(), "one", guids...) },
-		"keys":      func(guids ...string) (broker.Look, error) { return b.FindKeys(t.Context(), "i", "one", guids...) },
+		"instances": func(guids ...string) (broker.Look, error) {
+			return b.FindInstances(t.Context(), broker.Lookup{Name: "one", GUIDs: guids})
+		},
+		"keys": func(guids ...string) (broker.Look, error) {
+			return b.FindKeys(t.Context(), broker.Lookup{Instance: "i", Name: "one", GUIDs: guids})
+		},
 	} {
 		for _, test := range []struct {
 			guids []string
@@ -269,8 +278,12 @@ func TestManyGUIDsFitIntoAddresses(t *testing.T) {
 	b := s.backend(t, nil)
 	b.instances.flavors.learn(cloudController)
 	for name, find := range map[string]func(context.Context) (broker.Look, error){
-		"instances": func(ctx context.Context) (broker.Look, error) { return b.FindInstances(ctx, "one", guids...) },
-		"keys":      func(ctx context.Context) (broker.Look, error) { return b.FindKeys(ctx, "i", "one", guids...) },
+		"instances": func(ctx context.Context) (broker.Look, error) {
+			return b.FindInstances(ctx, broker.Lookup{Name: "one", GUIDs: guids})
+		},
+		"keys": func(ctx context.Context) (broker.Look, error) {
+			return b.FindKeys(ctx, broker.Lookup{Instance: "i", Name: "one", GUIDs: guids})
+		},
 	} {
 		if look, err := find(t.Context()); err != nil || len(look.Rows) != len(guids) {
 			t.Errorf("%s: %d rows, %v; want %d", name, len(look.Rows), err, len(guids))
@@ -297,12 +310,12 @@ func TestKorifisRowsAreFoundByGUID(t *testing.T) {
 		}
 	}
 	b := s.backend(t, nil)
-	look, err := b.FindInstances(t.Context(), "one", "renamed", "elsewhere", "gone", "ours")
+	look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one", GUIDs: []string{"renamed", "elsewhere", "gone", "ours"}})
 	if diff := cmp.Diff([]string{"ours", "untold", "renamed"}, guidsOf(look)); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	before := len(s.requests)
-	look, err = b.FindKeys(t.Context(), "ours", "k", "other", "gone")
+	look, err = b.FindKeys(t.Context(), broker.Lookup{Instance: "ours", Name: "k", GUIDs: []string{"other", "gone"}})
 	if diff := cmp.Diff([]string{"k~ferry~bind-1~7", "other"}, guidsOf(look)); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}

@@ -79,11 +79,11 @@ func tryEverything(ctx context.Context, b *Backend) (errs []error) {
 	note(b.DeleteKey(ctx, "g"))
 	call.Parameters = []byte(`{"p":"secret-in-parameters"`)
 	note(b.CreateInstance(ctx, call))
-	for _, look := range looks(ctx, b) {
+	for _, look := range looks(ctx, b, "") {
 		_, err := look()
 		errs = append(errs, err)
 	}
-	_, details := b.KeyDetails(ctx, "g")
+	_, details := b.KeyDetails(ctx, "g", "")
 	_, instance := b.InstanceParameters(ctx, "g")
 	_, binding := b.KeyParameters(ctx, "g")
 	_, job := b.Job(ctx, "j")

@@ -154,10 +154,10 @@ type fate struct {
 // follow goes on until the operation that is to fail has ended.
 func (f fate) follow(verb string) (broker.JobStatus, broker.Row) {
 	ctx, marks := f.t.Context(), broker.Marks{Operation: "op-" + f.name, Seq: 1}
-	find := func() broker.Row { return f.row(f.b.FindInstances(ctx, f.name)) }
+	find := func() broker.Row { return f.row(f.b.FindInstances(ctx, broker.Lookup{Name: f.name})) }
 	status := f.end(f.b.CreateInstance(ctx, broker.InstanceCall{Name: f.name, Offering: "faults", PlanGUID: f.plan, Marks: marks}))
 	row := find()
-	key := func() broker.Row { return f.row(f.b.FindKeys(ctx, row.GUID, "k")) }
+	key := func() broker.Row { return f.row(f.b.FindKeys(ctx, broker.Lookup{Instance: row.GUID, Name: "k"})) }
 	switch verb {
 	case "update":
 		status = f.end(f.b.UpdateInstance(ctx, row.GUID, broker.InstanceCall{Parameters: []byte(`{}`), Marks: marks}))
@@ -209,9 +209,9 @@ func TestUserReadsDetails(t *testing.T) {
 	f.end(b.CreateInstance(t.Context(), broker.InstanceCall{
 		Name: "one", Offering: "drain", PlanGUID: plans(t, b)["drain/standard"], Marks: broker.Marks{Operation: "create-1", Seq: 1},
 	}))
-	row := f.row(b.FindInstances(t.Context(), "one"))
+	row := f.row(b.FindInstances(t.Context(), broker.Lookup{Name: "one"}))
 	f.end(b.CreateKey(t.Context(), broker.KeyCall{Name: "k", InstanceGUID: row.GUID, Marks: broker.Marks{Operation: "bind-1", Seq: 1}}))
-	details, err := b.KeyDetails(t.Context(), f.row(b.FindKeys(t.Context(), row.GUID, "k")).GUID)
+	details, err := b.KeyDetails(t.Context(), f.row(b.FindKeys(t.Context(), broker.Lookup{Instance: row.GUID, Name: "k"})).GUID, "")
 	if err != nil || len(details.Credentials) == 0 || details.SyslogDrainURL == "" || len(details.VolumeMounts) == 0 {
 		t.Errorf("details without a part: drain %q, %d bytes of mounts, %v", details.SyslogDrainURL, len(details.VolumeMounts), err)
 	}
@@ -227,7 +227,7 @@ func TestParametersComeBackOrNever(t *testing.T) {
 			Name: plan, Offering: strings.Split(plan, "/")[0], PlanGUID: guids[plan],
 			Parameters: []byte(`{"big":9007199254740993}`), Marks: broker.Marks{Operation: "create-1", Seq: 1},
 		}))
-		got, err := b.InstanceParameters(t.Context(), f.row(b.FindInstances(t.Context(), plan)).GUID)
+		got, err := b.InstanceParameters(t.Context(), f.row(b.FindInstances(t.Context(), broker.Lookup{Name: plan})).GUID)
 		if string(got) != want || errors.Is(err, broker.ErrNotRetrievable) != (want == "") {
 			t.Errorf("%s: %s, %v; want %s", plan, got, err, want)
 		}
@@ -310,7 +310,7 @@ func TestPolicyScenarios(t *testing.T) {
 			if answer.Reply != test.want || !strings.Contains(answer.Description, test.says) || answer.StalePlan || err == nil {
 				t.Errorf("answer %+v, %v; want %s that says %q", answer, err, test.want, test.says)
 			}
-			if look, err := f.b.FindInstances(t.Context(), "two"); err != nil || len(look.Rows) != 0 {
+			if look, err := f.b.FindInstances(t.Context(), broker.Lookup{Name: "two"}); err != nil || len(look.Rows) != 0 {
 				t.Errorf("look %+v, %v; want nothing", look.Rows, err)
 			}
 			if strings.Contains(scenario, "takes_role") {
@@ -328,30 +328,32 @@ func TestBlindLoginSeesNoAbsence(t *testing.T) {
 			t.Parallel()
 			f := newFoundry(t, options)
 			f.end(f.create())
-			row := f.row(f.b.FindInstances(t.Context(), "one"))
+			row := f.row(f.b.FindInstances(t.Context(), broker.Lookup{Name: "one"}))
 			if answer, err := f.bind(row.GUID); answer.Reply == lifecycle.ReplyBusy {
 				f.end(f.bind(row.GUID))
 			} else {
 				f.end(answer, err)
 			}
-			key := f.row(f.b.FindKeys(t.Context(), row.GUID, "k"))
+			key := f.row(f.b.FindKeys(t.Context(), broker.Lookup{Instance: row.GUID, Name: "k"}))
 			f.condition(`{"permissions":{"ferry":"none"}}`)
 			for what, find := range map[string]func() (broker.Look, error){
-				"FindInstances": func() (broker.Look, error) { return f.b.FindInstances(t.Context(), "one") },
-				"FindInstance":  func() (broker.Look, error) { return f.b.FindInstance(t.Context(), row.GUID) },
-				"FindKeys":      func() (broker.Look, error) { return f.b.FindKeys(t.Context(), row.GUID, "k") },
+				"FindInstances": func() (broker.Look, error) { return f.b.FindInstances(t.Context(), broker.Lookup{Name: "one"}) },
+				"FindInstance":  func() (broker.Look, error) { return f.b.FindInstance(t.Context(), row.GUID, "") },
+				"FindKeys": func() (broker.Look, error) {
+					return f.b.FindKeys(t.Context(), broker.Lookup{Instance: row.GUID, Name: "k"})
+				},
 			} {
 				look, err := find()
 				if e, ok := errors.AsType[*ccapi.Error](err); !ok || e.Advice == "" {
 					t.Errorf("%s: %+v, %v; want an error of the login's", what, look, err)
 				}
 			}
-			if _, err := f.b.KeyDetails(t.Context(), key.GUID); err == nil || errors.Is(err, broker.ErrNotFound) {
+			if _, err := f.b.KeyDetails(t.Context(), key.GUID, ""); err == nil || errors.Is(err, broker.ErrNotFound) {
 				t.Errorf("details: %v; want an error that is no absence", err)
 			}
 			f.control(http.MethodDelete, "/conditions", "")
-			f.row(f.b.FindInstances(t.Context(), "one"))
-			f.row(f.b.FindKeys(t.Context(), row.GUID, "k"))
+			f.row(f.b.FindInstances(t.Context(), broker.Lookup{Name: "one"}))
+			f.row(f.b.FindKeys(t.Context(), broker.Lookup{Instance: row.GUID, Name: "k"}))
 		})
 	}
 }
@@ -383,7 +385,7 @@ func TestTokensExpireUnderLoad(t *testing.T) {
 	group.Wait()
 	for n := range callers * each {
 		id := name(n/each, n%each)
-		if look, err := b.FindInstances(t.Context(), id); err != nil || len(look.Rows) != 1 {
+		if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: id}); err != nil || len(look.Rows) != 1 {
 			t.Errorf("%s: %d rows, %v", id, len(look.Rows), err)
 		}
 	}

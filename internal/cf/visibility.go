@@ -31,12 +31,12 @@ func (v *visibility) begin(ctx context.Context) (broker.Look, error) {
 // confirmed returns the look unless it found nothing of ours because the login may not see it any more. What counts as
 // ours has our marks or one of the GUIDs that were asked for. A look without such a row costs the calls of
 // confirmAbsence; any other costs nothing.
-func (v *visibility) confirmed(ctx context.Context, look broker.Look, guids []string) (broker.Look, error) {
-	ours := func(r broker.Row) bool { return r.Marked || slices.Contains(guids, r.GUID) }
+func (v *visibility) confirmed(ctx context.Context, look broker.Look, q broker.Lookup) (broker.Look, error) {
+	ours := func(r broker.Row) bool { return r.Marked || slices.Contains(q.GUIDs, r.GUID) }
 	if slices.ContainsFunc(look.Rows, ours) {
 		return look, nil
 	}
-	if err := v.confirmAbsence(ctx, broker.OfferingOf(ctx)); err != nil {
+	if err := v.confirmAbsence(ctx, q.Offering); err != nil {
 		return broker.Look{}, err
 	}
 	return look, nil

@@ -100,10 +100,10 @@ func TestWhatTheLoginMayNotSeeIsNotAbsent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx := broker.WithOffering(t.Context(), test.offering)
-			for what := range looks(ctx, nil) {
+			ctx := t.Context()
+			for what := range looks(ctx, nil, "") {
 				_, b := test.sees.backend(t, test.known)
-				look, err := looks(ctx, b)[what]()
+				look, err := looks(ctx, b, test.offering)[what]()
 				if (err == nil) != test.absent || len(look.Rows) != 0 || loginAtFault(err) != test.fault {
 					t.Errorf("%s: %+v, %v; want absent %v, the login at fault %v", what, look, err, test.absent, test.fault)
 				}
@@ -112,14 +112,14 @@ func TestWhatTheLoginMayNotSeeIsNotAbsent(t *testing.T) {
 				}
 			}
 			_, b := test.sees.backend(t, test.known)
-			answer, err := b.UpdateInstance(ctx, "g", broker.InstanceCall{PlanGUID: "p"})
+			answer, err := b.UpdateInstance(ctx, "g", broker.InstanceCall{PlanGUID: "p", Offering: test.offering})
 			if (answer.Reply == lifecycle.ReplyAbsent) != test.absent || err == nil {
 				t.Errorf("update: %+v, %v; want absent %v", answer, err, test.absent)
 			}
 			if market, err := b.Marketplace(ctx); test.known && (err == nil) != test.absent {
 				t.Errorf("marketplace: %+v, %v; want an empty one %v", market, err, test.absent)
 			}
-			if _, err := b.KeyDetails(ctx, "k"); errors.Is(err, broker.ErrNotFound) != test.absent {
+			if _, err := b.KeyDetails(ctx, "k", test.offering); errors.Is(err, broker.ErrNotFound) != test.absent {
 				t.Errorf("details: %v; want absent %v", err, test.absent)
 			}
 		})
@@ -133,17 +133,20 @@ func TestEmptyLookCosts(t *testing.T) {
 	const instances, keys, spaces = "GET /v3/service_instances", "GET /v3/service_credential_bindings", "GET /v3/spaces"
 	s, b := permissions{}.backend(t, true)
 	b.instances.flavors.learn(cloudController)
-	ctx := broker.WithOffering(t.Context(), "postgres")
+	ctx := t.Context()
+	one := broker.Lookup{Name: "one", Offering: "postgres"}
+	key := broker.Lookup{Instance: "g", Name: "k", Offering: "postgres"}
+	known := func(q broker.Lookup, guid string) broker.Lookup { q.GUIDs = []string{guid}; return q }
 	for _, test := range []struct {
 		name string
 		find func() (broker.Look, error)
 		want []string
 	}{
-		{"by name", func() (broker.Look, error) { return b.FindInstances(ctx, "one") }, []string{instances, spaces}},
-		{"by name and GUID", func() (broker.Look, error) { return b.FindInstances(ctx, "one", "g") }, []string{instances, instances, spaces}},
-		{"by GUID", func() (broker.Look, error) { return b.FindInstance(ctx, "g") }, []string{instances + "/g", spaces}},
-		{"a key", func() (broker.Look, error) { return b.FindKeys(ctx, "g", "k") }, []string{keys, spaces}},
-		{"a key by GUID", func() (broker.Look, error) { return b.FindKeys(ctx, "g", "k", "k1") }, []string{keys, keys, spaces}},
+		{"by name", func() (broker.Look, error) { return b.FindInstances(ctx, one) }, []string{instances, spaces}},
+		{"by name and GUID", func() (broker.Look, error) { return b.FindInstances(ctx, known(one, "g")) }, []string{instances, instances, spaces}},
+		{"by GUID", func() (broker.Look, error) { return b.FindInstance(ctx, "g", "postgres") }, []string{instances + "/g", spaces}},
+		{"a key", func() (broker.Look, error) { return b.FindKeys(ctx, key) }, []string{keys, spaces}},
+		{"a key by GUID", func() (broker.Look, error) { return b.FindKeys(ctx, known(key, "k1")) }, []string{keys, keys, spaces}},
 	} {
 		before := len(s.requests)
 		if look, err := test.find(); err != nil || len(look.Rows) != 0 {
@@ -159,7 +162,7 @@ func TestEmptyLookCosts(t *testing.T) {
 func TestDeletedSpaceIsForgotten(t *testing.T) {
 	t.Parallel()
 	_, b := permissions{spaces: list(), scope: "cloud_controller.admin"}.backend(t, true)
-	if _, err := b.FindInstances(t.Context(), "one"); err != nil {
+	if _, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	if known := b.places.memory.known(); len(known) != 0 || b.places.memory.space("postgres") != "" {
@@ -176,7 +179,7 @@ func TestDetailsThatTheLoginMayNotRead(t *testing.T) {
 		}
 		reply(w, 404, notFound("Service credential binding not found"))
 	})
-	_, err := s.backend(t, nil).KeyDetails(t.Context(), "k")
+	_, err := s.backend(t, nil).KeyDetails(t.Context(), "k", "")
 	if err == nil || errors.Is(err, broker.ErrNotFound) || !loginAtFault(err) {
 		t.Errorf("%v; want that the login may not read them", err)
 	}
@@ -187,12 +190,11 @@ func TestAbsenceIsNotBelievedByAnOldConfirmation(t *testing.T) {
 	t.Parallel()
 	s, b := permissions{}.backend(t, false)
 	b.instances.visibility.now = stopped
-	ctx := broker.WithOffering(t.Context(), "postgres")
-	if look, err := b.FindInstances(ctx, "one"); err != nil || len(look.Rows) != 0 {
+	if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one", Offering: "postgres"}); err != nil || len(look.Rows) != 0 {
 		t.Fatalf("%+v, %v; want nothing there", look, err)
 	}
 	s.spaces = list() // the login loses its role
-	if look, err := b.FindInstances(ctx, "two"); err == nil {
+	if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "two", Offering: "postgres"}); err == nil {
 		t.Errorf("%+v; want that the login does not see the space", look)
 	}
 }
@@ -208,7 +210,7 @@ func TestAStrangersRowConfirmsNothing(t *testing.T) {
 		reply(w, 200, list())
 	})
 	s.token, s.spaces = tokenWith(`{"client_id":"ferry"}`), spacesOf("queue")
-	look, err := s.backend(t, nil).FindInstances(broker.WithOffering(t.Context(), "postgres"), "one", "ours")
+	look, err := s.backend(t, nil).FindInstances(t.Context(), broker.Lookup{Name: "one", GUIDs: []string{"ours"}, Offering: "postgres"})
 	if err == nil {
 		t.Errorf("%+v; want that the login does not see the space", look)
 	}
