@@ -80,7 +80,7 @@ func syncsPerSecond(b *testing.B) float64 {
 	began := time.Now()
 	for n := range times {
 		write(n)
-		if err := syncFile(f); err != nil {
+		if err := f.Sync(); err != nil {
 			b.Fatal(err)
 		}
 	}

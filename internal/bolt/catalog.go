@@ -20,8 +20,7 @@ const MaxCatalogBytes = 32 << 20
 // maxClientBytes keeps a client's name below the key limit of bbolt.
 const maxClientBytes = 1 << 10
 
-// catalogHeaderSize is the length of what precedes the compressed body: format,
-// revision, time of fetching.
+// catalogHeaderSize is the length of what precedes the compressed body: format, revision, time of fetching.
 const catalogHeaderSize = 1 + 8 + stampSize
 
 // Catalog implements broker.CatalogStore. Fetched comes back in UTC.

@@ -11,13 +11,15 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// format1 is the first byte of an item of the only format so far. A later format
-// gets another number; items of format 1 stay readable for ever (testdata).
-const format1 = 1
+// The first byte of an item. Items of format 1 stay readable for ever (testdata); a later format gets another number.
+const (
+	format1 = 1
+	format2 = 2
+)
 
-// headerSize is the length of the fixed part of format 1: format, revision,
-// expiry, due, slot.
-const headerSize = 1 + 8 + stampSize + stampSize + 4
+// headerSize is the length of the fixed part of an item: format, revision, expiry, due. In format 1 four bytes follow,
+// the slot.
+const headerSize = 1 + 8 + stampSize + stampSize
 
 var errBadItem = errors.New("malformed item")
 
@@ -25,7 +27,8 @@ var errBadItem = errors.New("malformed item")
 type header struct {
 	revision     int64
 	expires, due time.Time
-	// slot of the parameters; 0: the item has none.
+	// slot is not 0 in an item of format 1 with parameters: they are encrypted with a key in another file. Open gives
+	// each of those format 2.
 	slot uint32
 }
 
@@ -34,27 +37,25 @@ func (h header) expired(now time.Time) bool {
 	return !h.expires.IsZero() && !now.Before(h.expires)
 }
 
-// item is a record as it is stored. What a record holds letter for letter
-// (context, identity, parameters) stays outside of the JSON, which would compact
-// the one and repair the other.
+// item is a record as it is stored. What a record holds letter for letter (context, identity, parameters) stays outside
+// of the JSON, which would compact the one and repair the other.
 type item struct {
 	header
-	body     []byte
-	context  []byte
-	identity []byte
-	sealed   []byte
+	body       []byte
+	context    []byte
+	identity   []byte
+	parameters []byte
 }
 
-// storedRecord keeps the key, which may hold any bytes, out of the JSON: it is read
-// back from the item's id.
+// storedRecord keeps the key, which may hold any bytes, out of the JSON: it is read back from the item's id.
 type storedRecord struct {
 	broker.Record
 	Key *struct{} `json:"key,omitempty"`
 }
 
-// newItem encodes all of r but the key and the parameters.
+// newItem encodes r without its key. The item shares memory with r.
 func newItem(r broker.Record) (item, error) {
-	it := item{context: r.Context, identity: []byte(r.OriginatingIdentity)}
+	it := item{context: r.Context, identity: []byte(r.OriginatingIdentity), parameters: r.Parameters}
 	it.revision, it.expires, it.due = r.Revision, r.Lifecycle.ExpiresAt, r.Due()
 	r.Context, r.OriginatingIdentity, r.Parameters = nil, "", nil
 	var err error
@@ -62,56 +63,66 @@ func newItem(r broker.Record) (item, error) {
 	return it, err
 }
 
+// size is about the length of encode's result.
+func (it item) size() int {
+	return headerSize + len(it.body) + len(it.context) + len(it.identity) + len(it.parameters)
+}
+
 func (it item) encode() []byte {
-	n := headerSize + len(it.body) + len(it.context) + len(it.identity) + len(it.sealed)
-	b := make([]byte, 0, n+3*binary.MaxVarintLen32)
-	b = append(b, format1)
+	b := make([]byte, 0, it.size()+4*binary.MaxVarintLen32)
+	b = append(b, format2)
 	b = binary.BigEndian.AppendUint64(b, uint64(it.revision))
 	b = appendStamp(b, it.expires)
 	b = appendStamp(b, it.due)
-	b = binary.BigEndian.AppendUint32(b, it.slot)
 	b = appendCounted(b, it.body)
 	b = appendCounted(b, it.context)
 	b = appendCounted(b, it.identity)
-	return append(b, it.sealed...)
+	return appendCounted(b, it.parameters)
 }
 
 // decodeItem takes b apart; the parts share its memory.
 func decodeItem(b []byte) (item, error) {
+	var it item
 	if len(b) < headerSize {
 		return item{}, errBadItem
 	}
-	if b[0] != format1 {
+	if b[0] > format2 {
 		return item{}, fmt.Errorf("item of format %d: written by a newer Ferry", b[0])
 	}
-	var it item
 	it.revision = int64(binary.BigEndian.Uint64(b[1:]))
 	it.expires, it.due = readStamp(b[9:]), readStamp(b[9+stampSize:])
-	it.slot = binary.BigEndian.Uint32(b[9+2*stampSize:])
-	var ok [3]bool
-	rest := b[headerSize:]
+	rest, old := b[headerSize:], b[0] == format1
+	if old && len(rest) >= 4 {
+		it.slot, rest = binary.BigEndian.Uint32(rest), rest[4:]
+	}
+	var ok [4]bool
 	it.body, rest, ok[0] = cutCounted(rest)
 	it.context, rest, ok[1] = cutCounted(rest)
 	it.identity, rest, ok[2] = cutCounted(rest)
-	if ok != [3]bool{true, true, true} || (it.slot == 0) != (len(rest) == 0) {
+	if old { // the rest, whatever its length
+		it.parameters, rest, ok[3] = rest, nil, (it.slot == 0) == (len(rest) == 0)
+	} else {
+		it.parameters, rest, ok[3] = cutCounted(rest)
+	}
+	if b[0] == 0 || ok != [4]bool{true, true, true, true} || len(rest) > 0 {
 		return item{}, errBadItem
 	}
-	it.sealed = rest
 	return it, nil
 }
 
-// record returns the record that it holds, with the given parameters, sharing no
-// memory with it.
-func (it item) record(key broker.Key, parameters []byte) (broker.Record, error) {
+// record returns the record that it holds, sharing no memory with it.
+func (it item) record(key broker.Key) (broker.Record, error) {
+	if it.slot != 0 {
+		return broker.Record{}, fmt.Errorf("%w: its parameters are encrypted", errBadItem)
+	}
 	var stored storedRecord
 	if err := json.Unmarshal(it.body, &stored); err != nil {
 		return broker.Record{}, fmt.Errorf("%w: %w", errBadItem, err)
 	}
 	r := stored.Record
 	r.Key, r.Revision = key, it.revision
-	r.Context = clone(it.context)
+	r.Context, r.Parameters = clone(it.context), clone(it.parameters)
 	r.OriginatingIdentity = string(it.identity)
-	r.Parameters = clone(parameters)
 	return r, nil
 }
 
@@ -128,20 +139,19 @@ var (
 	itemsBucket    = []byte("items")    // id → item
 	dueBucket      = []byte("due")      // stamp of Due, id → operation
 	expiryBucket   = []byte("expiry")   // stamp of ExpiresAt, id → nothing
-	slotsBucket    = []byte("slots")    // slot number → id
 	catalogsBucket = []byte("catalogs") // client → catalog
 	metaBucket     = []byte("meta")     // what the whole file is about
 )
 
 func allBuckets() [][]byte {
-	return [][]byte{itemsBucket, dueBucket, expiryBucket, slotsBucket, catalogsBucket, metaBucket}
+	return [][]byte{itemsBucket, dueBucket, expiryBucket, catalogsBucket, metaBucket}
 }
 
 var errBadID = errors.New("malformed item id")
 
-// itemID puts the length of client and instance id before each, so that any bytes
-// may occur in them, no id is the prefix of another instance's, and the items of an
-// instance lie side by side: the instance itself first, then its bindings.
+// itemID puts the length of client and instance id before each, so that any bytes may occur in them, no id is the
+// prefix of another instance's, and the items of an instance lie side by side: the instance itself first, then its
+// bindings.
 func itemID(k broker.Key) []byte {
 	n := len(k.Client) + len(k.InstanceID) + len(k.BindingID)
 	b := make([]byte, 0, n+2*binary.MaxVarintLen32)
@@ -180,8 +190,8 @@ func parseItemID(id []byte) (broker.Key, error) {
 // stampSize is the length of a stamp: seconds and nanoseconds.
 const stampSize = 12
 
-// appendStamp writes a time so that the order of the bytes is the order of time,
-// for every time.Time (UnixNano ends in 2262). The zone is lost.
+// appendStamp writes a time so that the order of the bytes is the order of time, for every time.Time (UnixNano ends in
+// 2262). The zone is lost.
 func appendStamp(b []byte, t time.Time) []byte {
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Unix())^1<<63)
 	return binary.BigEndian.AppendUint32(b, uint32(t.Nanosecond()))
@@ -196,5 +206,3 @@ func readStamp(b []byte) time.Time {
 func stamped(t time.Time, id []byte) []byte {
 	return append(appendStamp(make([]byte, 0, stampSize+len(id)), t), id...)
 }
-
-func slotKey(slot uint32) []byte { return binary.BigEndian.AppendUint32(nil, slot) }

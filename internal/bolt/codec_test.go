@@ -1,10 +1,9 @@
 package bolt
 
 import (
+	"bytes"
 	"errors"
 	"flag"
-	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,122 +17,64 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// With -write-fixtures fixtures that are missing are written. One that is there is
-// never written again: it stands for what is in stores out there.
+// With -write-fixtures fixtures that are missing are written. One that is there is never written again: it stands for
+// what is in stores out there.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
-	for name, want := range format1Fixtures() {
-		t.Run("format 1 "+name+" decodes", func(t *testing.T) {
-			t.Parallel()
-			keys := constantKeyring(t)
-			path := filepath.Join("testdata", "format1", name+".item")
-			if flag.Lookup("write-fixtures").Value.String() == "true" {
-				writeFixture(t, path, want, keys)
-			}
-			value, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			it, err := decodeItem(value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := (&Store{keys: keys}).record(it, want.Key, itemID(want.Key))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
-				t.Errorf("-want +got:\n%s", d)
-			}
-			if !it.due.Equal(want.Due()) || !it.expires.Equal(want.Lifecycle.ExpiresAt) {
-				t.Errorf("header: due %v, expires %v; want %v, %v", it.due, it.expires, want.Due(), want.Lifecycle.ExpiresAt)
-			}
-		})
+	for _, format := range []string{"format1", "format2"} {
+		for name, want := range fixtures() {
+			t.Run(format+" "+name+" decodes", func(t *testing.T) {
+				t.Parallel()
+				it, err := decodeItem(fixture(t, format, name, func() ([]byte, error) {
+					it, err := newItem(want)
+					return it.encode(), err
+				}))
+				if err == nil && it.slot != 0 { // encrypted with sevens
+					it.parameters, err = unseal(bytes.Repeat([]byte{7}, slotSize), itemID(want.Key), it.parameters)
+					it.slot = 0
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := it.record(want.Key)
+				if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" || err != nil {
+					t.Errorf("%v, -want +got:\n%s", err, d)
+				}
+				if !it.due.Equal(want.Due()) || !it.expires.Equal(want.Lifecycle.ExpiresAt) {
+					t.Errorf("header: due %v, expires %v; want %v, %v", it.due, it.expires, want.Due(), want.Lifecycle.ExpiresAt)
+				}
+			})
+		}
 	}
+	t.Run("format1 catalog decodes", func(t *testing.T) {
+		t.Parallel()
+		want := broker.StoredCatalog{Client: "cluster-a", Revision: 258, Fetched: time.Unix(1790000000, 5).UTC(), Body: []byte(`{"offerings":[]}`)}
+		value := fixture(t, "format1", "catalog", func() ([]byte, error) { return encodeCatalog(want) })
+		got, err := decodeCatalog("cluster-a", value)
+		if d := cmp.Diff(want, got); d != "" || err != nil {
+			t.Errorf("%v, -want +got:\n%s", err, d)
+		}
+	})
 }
 
-func TestFixtureOfCatalog(t *testing.T) {
-	t.Parallel()
-	want := broker.StoredCatalog{Client: "cluster-a", Revision: 258, Fetched: time.Unix(1790000000, 5).UTC(), Body: []byte(`{"offerings":[]}`)}
-	path := filepath.Join("testdata", "format1", "catalog.item")
-	if flag.Lookup("write-fixtures").Value.String() == "true" {
-		value, err := encodeCatalog(want)
-		if err != nil {
+func fixture(t *testing.T, format, name string, now func() ([]byte, error)) []byte {
+	t.Helper()
+	path := filepath.Join("testdata", format, name+".item")
+	if !there(path) && flag.Lookup("write-fixtures").Value.String() == "true" {
+		value, err := now()
+		if err := errors.Join(err, os.WriteFile(path, value, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		writeOnce(t, path, value)
 	}
 	value, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decodeCatalog("cluster-a", value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("-want +got:\n%s", d)
-	}
+	return value
 }
 
-func writeFixture(t *testing.T, path string, r broker.Record, keys *keyring) {
-	t.Helper()
-	it, err := newItem(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Parameters) > 0 {
-		it.slot = 3
-		if it.sealed, err = keys.seal(it.slot, itemID(r.Key), r.Parameters); err != nil {
-			t.Fatal(err)
-		}
-	}
-	writeOnce(t, path, it.encode())
-}
-
-func writeOnce(t *testing.T, path string, value []byte) {
-	t.Helper()
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err := os.WriteFile(path, value, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// sevens is randomness that fixtures can be sealed with.
-type sevens struct{}
-
-func (sevens) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = 7
-	}
-	return len(b), nil
-}
-
-// constantKeyring has the same key in every slot.
-func constantKeyring(t *testing.T) *keyring {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), keyFile)
-	id, err := createKeyFile(path, sevens{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	unchecked := func(*keyring) error { return nil }
-	k, err := openKeyring(path, id, nil, unchecked, Options{Random: sevens{}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return k
-}
-
-// format1Fixtures must not change: the files hold exactly these.
-func format1Fixtures() map[string]broker.Record {
+// fixtures must not change: the files hold exactly these.
+func fixtures() map[string]broker.Record {
 	at := time.Date(2026, 10, 3, 8, 30, 0, 1500, time.UTC)
 	instance := broker.Record{
 		Key: broker.Key{Client: "cluster-a", InstanceID: "i#1/\xff"}, Revision: 2, Token: "t-2",
@@ -180,7 +121,7 @@ func format1Fixtures() map[string]broker.Record {
 
 func TestDecodeItem(t *testing.T) {
 	t.Parallel()
-	it, err := newItem(format1Fixtures()["tombstone"])
+	it, err := newItem(fixtures()["instance"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,9 +136,9 @@ func TestDecodeItem(t *testing.T) {
 	})
 	t.Run("an item of a later format is named as such", func(t *testing.T) {
 		t.Parallel()
-		later := append([]byte{2}, whole[1:]...)
+		later := append([]byte{format2 + 1}, whole[1:]...)
 		if _, err := decodeItem(later); err == nil || !strings.Contains(err.Error(), "newer Ferry") {
-			t.Errorf("format 2: %v", err)
+			t.Errorf("format 3: %v", err)
 		}
 	})
 }

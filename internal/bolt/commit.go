@@ -12,9 +12,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// submit queues a change and returns once it is durable. A context that ends while
-// the change is queued takes it back; once a commit has taken it up, its fate is
-// waited for.
+// submit queues a change and returns once it is durable. A context that ends while the change is queued takes it back;
+// once a commit has taken it up, its fate is waited for.
 func (s *Store) submit(ctx context.Context, size int, apply func(*batch) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -41,132 +40,11 @@ func (s *Store) submit(ctx context.Context, size int, apply func(*batch) error) 
 	}
 }
 
-// commitAll is the committer: one goroutine carries out all writes, and those that
-// came during a commit make up the next one. It ends when the queue is closed.
-func (s *Store) commitAll() {
-	defer close(s.committed)
-	for {
-		writes := s.queue.take()
-		if len(writes) == 0 {
-			return
-		}
-		err := s.guard(func() error { return s.commit(writes) })
-		for _, w := range writes {
-			w.err = err
-			close(w.done)
-		}
-		s.gather(len(writes))
-	}
-}
-
-// gatherYields is how often gather lets others run in vain before it gives up: some
-// microseconds, where a commit takes hundreds.
-const gatherYields = 64
-
-// gather lets the writers that were just answered have the processor before the next
-// commit is begun. Without it the first of them would start a commit of one, and the
-// others would wait for that: two syncs where one does. It does not sleep, and a writer
-// that is alone is not held up.
-func (s *Store) gather(answered int) {
-	if answered == 1 {
-		return
-	}
-	for vain, before := 0, 0; vain < gatherYields; vain++ {
-		runtime.Gosched()
-		n := s.queue.length()
-		if n >= answered {
-			return
-		}
-		if n > before {
-			vain, before = 0, n
-		}
-	}
-}
-
-// commit carries out the writes in order in one transaction. Its error is that of
-// all of them.
-func (s *Store) commit(writes []*write) error {
-	if err := s.broken(); err != nil {
-		return err
-	}
-	tx, err := s.db.Begin(true)
-	if err != nil {
-		return fmt.Errorf("begin a commit: %w", err)
-	}
-	b := newBatch(tx, s.keys, s.now, s.contents)
-	for _, w := range writes {
-		if err := w.apply(b); err != nil {
-			return s.abandon(b, err)
-		}
-	}
-	return s.finish(b)
-}
-
-// broken returns why nothing is believed any more, if so.
-func (s *Store) broken() error {
-	_, _, broken := s.horizon.look()
-	return broken
-}
-
-func (s *Store) finish(b *batch) error {
-	if b.changes == 0 {
-		return b.tx.Rollback()
-	}
-	id := b.tx.ID()
-	if err := b.sum.store(b.tx); err != nil {
-		return s.abandon(b, err)
-	}
-	if err := b.tx.Commit(); err != nil {
-		return s.failed(b, err)
-	}
-	s.contents = b.sum
-	s.horizon.reach(id)
-	s.commits.Add(1)
-	s.writes.Add(uint64(b.changes))
-	s.keys.retire(b.dropped)
-	return nil
-}
-
-// abandon ends a transaction that nothing was written of.
-func (s *Store) abandon(b *batch, cause error) error {
-	s.keys.retire(b.taken)
-	if err := b.tx.Rollback(); err != nil {
-		return fmt.Errorf("%w (and roll back: %w)", cause, err)
-	}
-	return cause
-}
-
-// failed finds out what a commit left that did not succeed. As long as it cannot be
-// read, the file stands as before, and only the keys that it took may be on disk in
-// company of what they seal.
-func (s *Store) failed(b *batch, cause error) error {
-	cause = fmt.Errorf("commit: %w", cause)
-	durable, _, _ := s.horizon.look()
-	visible, err := lastCommit(s.db)
-	if err != nil || visible > durable {
-		cause = fmt.Errorf("%w; the store file may not be written any more until Ferry starts again", cause)
-		s.horizon.fail(cause)
-		return cause
-	}
-	s.keys.retire(b.taken)
-	return cause
-}
-
-// lastCommit returns the number of the newest transaction that readers see.
-func lastCommit(db *bbolt.DB) (id int, err error) {
-	err = db.View(func(tx *bbolt.Tx) error {
-		id = tx.ID()
-		return nil
-	})
-	return id, err
-}
-
 // maxBatchBytes bounds what one commit holds in memory, beyond its first write.
 const maxBatchBytes = 4 << 20
 
-// write is one queued change. apply evaluates its condition and makes the change
-// inside the transaction; an error of apply means that the transaction is of no
-// use any more, so a condition that does not hold is not one.
+// write is one queued change. apply evaluates its condition and makes the change inside the transaction; an error of
+// apply means that the transaction is of no use any more, so a condition that does not hold is not one.
 type write struct {
 	apply func(*batch) error
 	size  int
@@ -218,8 +96,8 @@ func (q *queue) withdraw(w *write) bool {
 	return true
 }
 
-// take waits for writes and returns as many as one commit may hold, oldest first;
-// nil when the queue is closed and empty.
+// take waits for writes and returns as many as one commit may hold, oldest first; nil when the queue is closed and
+// empty.
 func (q *queue) take() []*write {
 	for {
 		writes, closed := q.takeNow()
@@ -258,21 +136,120 @@ func (q *queue) close() {
 	q.signal()
 }
 
-// batch is the transaction of one commit.
-type batch struct {
-	tx   *bbolt.Tx
-	keys *keyring
-	now  func() time.Time
-	// sum is that of what the file will hold.
-	sum contents
-	// changes counts the writes whose condition held.
-	changes int
-	// taken are the slots that this commit began to use, dropped those it gave up.
-	taken, dropped []uint32
+// commitAll is the committer: one goroutine carries out all writes, and those that came during a commit make up the
+// next one. It ends when the queue is closed.
+func (s *Store) commitAll() {
+	defer close(s.committed)
+	for {
+		writes := s.queue.take()
+		if len(writes) == 0 {
+			return
+		}
+		err := s.guard(func() error { return s.commit(writes) })
+		for _, w := range writes {
+			w.err = err
+			close(w.done)
+		}
+		s.gather(len(writes))
+	}
 }
 
-func newBatch(tx *bbolt.Tx, keys *keyring, now func() time.Time, sum contents) *batch {
-	return &batch{tx: tx, keys: keys, now: now, sum: sum}
+// gatherYields is how often gather lets others run in vain before it gives up: some microseconds, where a commit takes
+// hundreds.
+const gatherYields = 64
+
+// gather lets the writers that were just answered have the processor before the next commit is begun. Without it the
+// first of them would start a commit of one, and the others would wait for that: two syncs where one does. It does not
+// sleep, and a writer that is alone is not held up.
+func (s *Store) gather(answered int) {
+	if answered == 1 {
+		return
+	}
+	for vain, before := 0, 0; vain < gatherYields; vain++ {
+		runtime.Gosched()
+		n := s.queue.length()
+		if n >= answered {
+			return
+		}
+		if n > before {
+			vain, before = 0, n
+		}
+	}
+}
+
+// commit carries out the writes in order in one transaction. Its error is that of all of them.
+func (s *Store) commit(writes []*write) error {
+	if err := s.broken(); err != nil {
+		return err
+	}
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return fmt.Errorf("begin a commit: %w", err)
+	}
+	b := &batch{tx: tx, now: s.now, sum: s.sum}
+	for _, w := range writes {
+		if err := w.apply(b); err != nil {
+			return abandon(b, err)
+		}
+	}
+	return s.finish(b)
+}
+
+// abandon ends a transaction that nothing was written of.
+func abandon(b *batch, cause error) error {
+	if err := b.tx.Rollback(); err != nil {
+		return fmt.Errorf("%w (and roll back: %w)", cause, err)
+	}
+	return cause
+}
+
+func (s *Store) finish(b *batch) error {
+	if b.changes == 0 {
+		return b.tx.Rollback()
+	}
+	id := b.tx.ID()
+	if err := b.sum.store(b.tx); err != nil {
+		return abandon(b, err)
+	}
+	if err := b.tx.Commit(); err != nil {
+		return s.failed(err)
+	}
+	s.sum = b.sum
+	s.durable.reach(id)
+	s.commits.Add(1)
+	s.writes.Add(uint64(b.changes))
+	return nil
+}
+
+// failed finds out what a commit left that did not succeed. As long as it cannot be read, the file stands as before.
+func (s *Store) failed(cause error) error {
+	cause = fmt.Errorf("commit: %w", cause)
+	durable, _, _ := s.durable.look()
+	visible, err := lastCommit(s.db)
+	if err != nil || visible > durable {
+		cause = fmt.Errorf("%w; the store file may not be written any more until Ferry starts again", cause)
+		s.durable.fail(cause)
+	}
+	return cause
+}
+
+// lastCommit returns the number of the newest transaction that readers see.
+func lastCommit(db *bbolt.DB) (id int, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		id = tx.ID()
+		return nil
+	})
+	return id, err
+}
+
+// batch is the transaction of one commit.
+type batch struct {
+	tx  *bbolt.Tx
+	now func() time.Time
+	// sum is that of what the file will hold.
+	sum checksum
+	// changes counts the writes whose condition held.
+	changes int
 }
 
 // put and delete are how everything is written, so that the sum stays right.
@@ -287,16 +264,15 @@ func (b *batch) delete(bucket, key []byte) error {
 	return b.tx.Bucket(bucket).Delete(key)
 }
 
-// forget takes what the key has now out of the sum. Get would not tell an empty value,
-// put by this transaction, from none.
+// forget takes what the key has now out of the sum. Get would not tell an empty value, put by this transaction, from
+// none.
 func (b *batch) forget(bucket, key []byte) {
 	if found, value := b.tx.Bucket(bucket).Cursor().Seek(key); bytes.Equal(found, key) {
 		b.sum.remove(string(bucket), key, value)
 	}
 }
 
-// find returns the item with this id, expired or not, and a nil value for none. Both
-// share memory with the transaction.
+// find returns the item with this id, expired or not, and a nil value for none. Both share memory with the transaction.
 func (b *batch) find(id []byte) (item, []byte, error) {
 	value := b.tx.Bucket(itemsBucket).Get(id)
 	if value == nil {
@@ -304,36 +280,6 @@ func (b *batch) find(id []byte) (item, []byte, error) {
 	}
 	it, err := decodeItem(value)
 	return it, value, err
-}
-
-// seal gives it a slot for its parameters: the one of the item that it replaces
-// when they are the same, so that a tick's write costs no slot.
-func (b *batch) seal(it *item, id []byte, old item, parameters []byte) error {
-	if len(parameters) == 0 {
-		return nil
-	}
-	if b.sealedAlready(old, id, parameters) {
-		it.slot, it.sealed = old.slot, bytes.Clone(old.sealed)
-		return nil
-	}
-	slot, err := b.keys.take()
-	if err != nil {
-		return err
-	}
-	b.taken = append(b.taken, slot)
-	it.slot = slot
-	it.sealed, err = b.keys.seal(slot, id, parameters)
-	return err
-}
-
-// sealedAlready reports whether old holds these parameters. Parameters that cannot
-// be opened are none that could be kept.
-func (b *batch) sealedAlready(old item, id, parameters []byte) bool {
-	if old.slot == 0 {
-		return false
-	}
-	was, err := b.keys.open(old.slot, id, old.sealed)
-	return err == nil && bytes.Equal(was, parameters)
 }
 
 // replace stores it in the place of old (zero for none) and keeps the indexes.
@@ -348,7 +294,7 @@ func (b *batch) replace(id []byte, old, it item, operation string) error {
 	return b.put(itemsBucket, id, it.encode())
 }
 
-// remove deletes the item and its traces in the indexes.
+// remove deletes the item and its entries in the indexes.
 func (b *batch) remove(id []byte, old item) error {
 	if err := b.unindex(id, old.header, header{}); err != nil {
 		return err
@@ -362,14 +308,7 @@ func (b *batch) unindex(id []byte, old, next header) error {
 	if err := b.unstamp(dueBucket, id, old.due, next.due); err != nil {
 		return err
 	}
-	if err := b.unstamp(expiryBucket, id, old.expires, next.expires); err != nil {
-		return err
-	}
-	if old.slot == 0 || old.slot == next.slot {
-		return nil
-	}
-	b.dropped = append(b.dropped, old.slot)
-	return b.delete(slotsBucket, slotKey(old.slot))
+	return b.unstamp(expiryBucket, id, old.expires, next.expires)
 }
 
 func (b *batch) unstamp(bucket, id []byte, old, next time.Time) error {
@@ -385,13 +324,8 @@ func (b *batch) index(id []byte, h header, operation string) error {
 			return err
 		}
 	}
-	if !h.expires.IsZero() {
-		if err := b.put(expiryBucket, stamped(h.expires, id), nil); err != nil {
-			return err
-		}
-	}
-	if h.slot == 0 {
+	if h.expires.IsZero() {
 		return nil
 	}
-	return b.put(slotsBucket, slotKey(h.slot), id)
+	return b.put(expiryBucket, stamped(h.expires, id), nil)
 }

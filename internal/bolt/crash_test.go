@@ -3,7 +3,6 @@ package bolt
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,8 +23,8 @@ import (
 
 const crashWriters = 6
 
-// writeForEver updates a record per writer as fast as it can and says each write that
-// was acknowledged. Parameters come, stay, change and go.
+// writeForEver updates a record per writer as fast as it can and says each write that was acknowledged. Parameters
+// come, stay, change and go.
 func writeForEver(dir string) error {
 	s, err := openHere(dir)
 	if err != nil {
@@ -34,6 +34,13 @@ func writeForEver(dir string) error {
 	for n := range crashWriters {
 		go func() { failed <- writeOne(s, n) }()
 	}
+	go func() {
+		for {
+			if _, err := s.Purge(context.Background()); err != nil {
+				failed <- err
+			}
+		}
+	}()
 	return <-failed
 }
 
@@ -73,8 +80,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// killAfter lets a process write and kills it once it has acknowledged n writes; it
-// goes on writing until the signal arrives.
+// killAfter lets a process write and kills it once it has acknowledged n writes; it goes on writing until the signal
+// arrives.
 func killAfter(t *testing.T, dir string, n int, acknowledged []int64) {
 	t.Helper()
 	p := startRole(t, "writer", dir)
@@ -108,16 +115,18 @@ func note(t *testing.T, line string, acknowledged []int64) {
 	acknowledged[n] = max(acknowledged[n], revision)
 }
 
-// checkAfterKill takes what is stored as the new state of things: one write a writer
-// may have been carried out without having been acknowledged.
+// checkAfterKill takes what is stored as the new state of things: one write a writer may have been carried out without
+// having been acknowledged.
 func checkAfterKill(t *testing.T, dir string, round int, acknowledged []int64) {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Dir: dir, Now: time.Now})
 	if err != nil {
 		t.Fatalf("round %d: %v", round, err)
 	}
+	stored := map[string]bool{}
 	for n, revision := range acknowledged {
 		r, err := s.Get(t.Context(), bindingOf(n))
+		stored[string(r.Parameters)] = true
 		if errors.Is(err, broker.ErrNotFound) && revision == 0 {
 			continue
 		}
@@ -129,6 +138,11 @@ func checkAfterKill(t *testing.T, dir string, round int, acknowledged []int64) {
 			t.Errorf("round %d writer %d: revision %d is stored, %d was acknowledged", round, n, r.Revision, revision)
 		}
 		acknowledged[n] = r.Revision
+	}
+	for _, found := range regexp.MustCompile(`{"writer":\d+,"since":\d+}`).FindAll(readFile(t, dir, storeFile), -1) {
+		if !stored[string(found)] {
+			t.Errorf("round %d: the file holds %s, which no record has any more", round, found)
+		}
 	}
 	checkIndexes(t, s)
 	if err := s.Close(); err != nil {
@@ -255,29 +269,12 @@ func openOnce(dir string) error {
 	return nil
 }
 
-// bindingOf is the key of the n-th record of these tests.
-func bindingOf(n int) broker.Key {
-	return broker.Key{Client: "client", InstanceID: "instance", BindingID: fmt.Sprintf("b%d", n)}
-}
-
-// plain is a record that runs an operation and holds the given parameters.
-func plain(key broker.Key, token, parameters string) broker.Record {
-	return broker.Record{
-		Key: key, Token: token, Parameters: json.RawMessage(parameters),
-		Lifecycle: lifecycle.Record{
-			Kind: key.Kind(), State: lifecycle.Creating,
-			Operation: lifecycle.Operation{ID: "create-" + token, Due: time.Unix(1e9, 0)},
-		},
-	}
-}
-
 const (
 	loadRecords = 10_000
 	loadWriters = 64
 )
 
-// loadAndWeigh takes 10,000 instances through a create of five writes and says the
-// process's peak memory.
+// loadAndWeigh takes 10,000 instances through a create of five writes and says the process's peak memory.
 func loadAndWeigh(dir string) error {
 	s, err := openHere(dir)
 	if err != nil {

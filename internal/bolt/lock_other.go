@@ -4,6 +4,5 @@ package bolt
 
 import "os"
 
-// lock leaves it to bbolt: a file that is surveyed while somebody writes may look
-// damaged here.
+// lock leaves it to bbolt: a file that is checked while somebody writes may look damaged here.
 func lock(*os.File) error { return nil }

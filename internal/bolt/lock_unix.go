@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lock takes the lock that bbolt takes next, on the same open file, so that nobody
-// writes while the file is surveyed. ErrInUse when somebody else has it.
+// lock takes the lock that bbolt takes next, on the same open file, so that nobody writes while the file is checked.
+// ErrInUse when somebody else has it.
 func lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -2,12 +2,14 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/brokertest"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 func refused(err error) bool {
@@ -24,12 +28,12 @@ func refused(err error) bool {
 
 // moment is a folder as it was, and what its store held.
 type moment struct {
-	store, keys []byte
-	records     map[broker.Key]string // revision and parameters
+	store   []byte
+	records map[broker.Key]string // revision and parameters
 }
 
-// moments writes to a store and copies both files after every some writes. With older,
-// the copies are those of a Ferry that stored no sum.
+// moments writes to a store and copies the file after every some writes. With older, the copies are those of a Ferry
+// that stored no sum.
 func moments(t *testing.T, n int, older bool) []moment {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,12 +56,9 @@ func moments(t *testing.T, n int, older bool) []moment {
 			now[key] = fmt.Sprint(revisions[key], parameters)
 		}
 		if older { // a commit that leaves the sum as it was
-			if err := s.db.Update(func(tx *bbolt.Tx) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			updateRaw(t, s, func(*bbolt.Tx) error { return nil })
 		}
-		until(t, "dropped keys are replaced", func() bool { s.keys.mu.Lock(); defer s.keys.mu.Unlock(); return len(s.keys.retired) == 0 })
-		m := moment{store: readFile(t, dir, storeFile), keys: readFile(t, dir, keyFile), records: map[broker.Key]string{}}
+		m := moment{store: readFile(t, dir, storeFile), records: map[broker.Key]string{}}
 		for key, what := range now {
 			m.records[key] = what
 		}
@@ -115,8 +116,8 @@ func tear(random *rand.Rand, a, b moment) (store []byte, how string) {
 	}
 }
 
-// TestTornFiles: of hundreds of torn copies each is refused with nothing changed, or
-// holds exactly what one of the moments held. None ends the process.
+// TestTornFiles: of hundreds of torn copies each is refused with nothing changed, or holds exactly what one of the
+// moments held. None ends the process.
 func TestTornFiles(t *testing.T) {
 	t.Parallel()
 	for name, older := range map[string]bool{"of this Ferry": false, "of a Ferry that stored no sum": true} {
@@ -131,13 +132,13 @@ func TestTornFiles(t *testing.T) {
 				b := a + 1 + random.IntN(len(all)-a-1)
 				store, how := tear(random, all[a], all[b])
 				dir := t.TempDir()
-				writeFiles(t, dir, store, all[b].keys)
+				writeFiles(t, dir, store, nil)
 				s, err := Open(t.Context(), Options{Dir: dir, Now: time.Now})
 				if err != nil {
 					if !refused(err) {
 						t.Fatalf("copy %d, %s: %v; want a *FolderError", n, how, err)
 					}
-					if !bytes.Equal(store, readFile(t, dir, storeFile)) || !bytes.Equal(all[b].keys, readFile(t, dir, keyFile)) {
+					if !bytes.Equal(store, readFile(t, dir, storeFile)) {
 						t.Errorf("copy %d, %s: refused, and written", n, how)
 					}
 					continue
@@ -193,35 +194,36 @@ func holdsOneOf(t *testing.T, s *Store, all []moment) bool {
 	return false
 }
 
-// TestForeignFiles: what else may lie where the two files should be.
+// TestForeignFiles: what else may lie where the files should be, those of an older Ferry included.
 func TestForeignFiles(t *testing.T) {
 	t.Parallel()
-	mine, other := moments(t, 2, false), moments(t, 1, false)[0]
-	was, now := mine[0], mine[1]
+	now := moments(t, 1, false)[0].store
+	old, keys, otherKeys := oldFile(t, "folder-be89be7", storeFile), oldFile(t, "folder-be89be7", keyFile), oldFile(t, "folder-314e373", keyFile)
+	replaced := slices.Concat(keys[:slotSize], otherKeys[slotSize:])
 	zeros := make([]byte, 64<<10)
 	for name, test := range map[string]struct {
 		store, keys []byte
 		arrange     func(t *testing.T, dir string)
 		say         string
 	}{
-		"zeros":                              {store: zeros, keys: now.keys, say: "not a file that Ferry wrote"},
+		"zeros":                              {store: zeros, keys: keys, say: "not a file that Ferry wrote"},
 		"zeros alone":                        {store: zeros, say: "not a file that Ferry wrote"},
-		"a text":                             {store: []byte("clients:\n- name: a\n"), keys: now.keys, say: "not a file that Ferry wrote"},
-		"an empty file beside keys":          {store: []byte{}, keys: now.keys, say: "belongs to it is not, or holds nothing"},
-		"keys alone":                         {keys: now.keys, say: "belongs to it is not, or holds nothing"},
-		"a new store beside keys":            {store: database(t, nil), keys: now.keys, say: "belongs to it is not, or holds nothing"},
+		"a text":                             {store: []byte("clients:\n- name: a\n"), keys: keys, say: "not a file that Ferry wrote"},
+		"an empty file beside keys":          {store: []byte{}, keys: keys, say: "belongs to it is not, or holds nothing"},
+		"keys alone":                         {keys: keys, say: "belongs to it is not, or holds nothing"},
+		"a new store beside keys":            {store: database(t, nil), keys: keys, say: "belongs to it is not, or holds nothing"},
 		"a database of another program":      {store: database(t, map[string]string{"users": "root"}), say: "database of another program"},
-		"a store of a newer Ferry":           {store: database(t, map[string]string{string(metaBucket): "2"}), keys: now.keys, say: "Start the Ferry that wrote it"},
-		"a store that lacks a bucket":        {store: database(t, map[string]string{string(metaBucket): storeFormat}), keys: now.keys, say: "it has no items"},
-		"no keys":                            {store: now.store, say: "cannot be opened"},
-		"empty keys":                         {store: now.store, keys: []byte{}, say: "do not belong together"},
-		"keys of another folder":             {store: now.store, keys: other.keys, say: "do not belong together"},
-		"keys of another day":                {store: now.store, keys: was.keys, say: "of another time"},
-		"keys that are cut off":              {store: now.store, keys: now.keys[:slotSize], say: "cut off"},
-		"a folder in the place of the store": {keys: now.keys, arrange: folder(storeFile), say: "ferry.db is a folder"},
-		"a folder in the place of the keys":  {store: now.store, arrange: folder(keyFile), say: "parameter-keys is a folder"},
-		"a store that everybody may read":    {store: now.store, keys: now.keys, arrange: mode(storeFile, 0o644), say: "Everybody on this machine may read"},
-		"keys that everybody may read":       {store: now.store, keys: now.keys, arrange: mode(keyFile, 0o604), say: "Everybody on this machine may read"},
+		"a store of a newer Ferry":           {store: database(t, map[string]string{string(metaBucket): "3"}), say: "Start the Ferry that wrote it"},
+		"a store that lacks a bucket":        {store: database(t, map[string]string{string(metaBucket): storeFormat}), say: "it has no items"},
+		"no keys":                            {store: old, say: "cannot be opened"},
+		"empty keys":                         {store: old, keys: []byte{}, say: "do not belong together"},
+		"keys of another folder":             {store: old, keys: otherKeys, say: "do not belong together"},
+		"keys of another day":                {store: old, keys: replaced, say: "of another time"},
+		"keys that are cut off":              {store: old, keys: keys[:slotSize], say: "cut off"},
+		"a folder in the place of the store": {keys: keys, arrange: folder(storeFile), say: "ferry.db is a folder"},
+		"a folder in the place of the keys":  {store: old, arrange: folder(keyFile), say: "parameter-keys is a folder"},
+		"a store that everybody may read":    {store: now, arrange: mode(storeFile, 0o644), say: "Everybody on this machine may read"},
+		"keys that everybody may read":       {store: old, keys: keys, arrange: mode(keyFile, 0o604), say: "Everybody on this machine may read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -323,11 +325,10 @@ func listing(t *testing.T, dir string) string {
 	return text.String()
 }
 
-func contentSum(b []byte) contents { return entrySum("", nil, b) }
+func contentSum(b []byte) checksum { return entrySum("", nil, b) }
 
-// TestAccess: the owner's alone when Ferry makes them; the group may have been given
-// rights, as Kubernetes does with a volume, and a folder may be open as long as what lies
-// in it is not.
+// TestAccess: the owner's alone when Ferry makes them; the group may have been given rights, as Kubernetes does with a
+// volume, and a folder may be open as long as what lies in it is not.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	parent := t.TempDir()
@@ -336,15 +337,15 @@ func TestAccess(t *testing.T) {
 	if err != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]fs.FileMode{".": 0o700, storeFile: 0o600, keyFile: 0o600} {
+	for name, want := range map[string]fs.FileMode{".": 0o700, storeFile: 0o600} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s has mode %v, %v; want %v", name, info.Mode().Perm(), err, want)
 		}
 	}
 	for _, change := range []func(){
 		func() { mode(".", 0o777)(t, dir) },
-		func() { mode(".", 0o770)(t, dir); mode(storeFile, 0o660)(t, dir); mode(keyFile, 0o660)(t, dir) },
-		func() { mode(".", 0o750)(t, dir); mode(storeFile, 0o644)(t, dir); mode(keyFile, 0o644)(t, dir) },
+		func() { mode(".", 0o770)(t, dir); mode(storeFile, 0o660)(t, dir) },
+		func() { mode(".", 0o750)(t, dir); mode(storeFile, 0o644)(t, dir) },
 	} {
 		change()
 		s, err := Open(t.Context(), Options{Dir: dir, Now: time.Now})
@@ -376,16 +377,18 @@ func TestAFileThatIsCutOffWhileInUse(t *testing.T) {
 	_ = s.Close() // it returns, whatever it says
 }
 
-// TestOpenSyncsFirst: a key is not replaced on the word of a commit that may get lost.
+// TestOpenSyncsFirst: nothing is overwritten on the word of a commit that may get lost.
 func TestOpenSyncsFirst(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	m := moments(t, 1, false)[0]
-	writeFiles(t, dir, m.store, m.keys)
-	lost := errors.New("the disk is gone")
-	_, err := Open(t.Context(), Options{Dir: dir, Now: time.Now, sync: func(*bbolt.DB) error { return lost }})
-	if !errors.Is(err, lost) || !bytes.Equal(m.keys, readFile(t, dir, keyFile)) {
-		t.Errorf("Open: %v; keys replaced: %t", err, !bytes.Equal(m.keys, readFile(t, dir, keyFile)))
+	store, keys := oldFile(t, "folder-be89be7", storeFile), oldFile(t, "folder-be89be7", keyFile)
+	writeFiles(t, dir, store, keys)
+	before, lost := listing(t, dir), errors.New("the disk is gone")
+	if _, err := Open(t.Context(), Options{Dir: dir, Now: time.Now, sync: func(*bbolt.DB) error { return lost }}); !errors.Is(err, lost) {
+		t.Errorf("Open: %v; want the lost sync", err)
+	}
+	if after := listing(t, dir); after != before {
+		t.Errorf("the folder holds\n%s\nit held\n%s", after, before)
 	}
 	s := openAt(t, dir, time.Now)
 	if s.db.NoSync || s.db.NoGrowSync || s.db.NoFreelistSync {
@@ -393,20 +396,14 @@ func TestOpenSyncsFirst(t *testing.T) {
 	}
 }
 
-// TestAFirstStartThatWasCutShort is taken up by the next, wherever it ended.
+// TestAFirstStartThatWasCutShort is taken up by the next, wherever it ended; that of an older Ferry, too.
 func TestAFirstStartThatWasCutShort(t *testing.T) {
 	t.Parallel()
-	whole := t.TempDir()
-	if s, err := Open(t.Context(), Options{Dir: whole, Now: time.Now}); err != nil || s.Close() != nil {
-		t.Fatal(err)
-	}
-	keys := readFile(t, whole, keyFile)
+	keys := oldFile(t, "folder-be89be7", keyFile)
 	for name, test := range map[string]struct{ store, unnamed []byte }{
-		"before the store was anything":      {store: []byte{}},
-		"before there were keys":             {store: database(t, nil)},
-		"with half of the keys":              {store: database(t, nil), unnamed: keys[:100]},
-		"before the store knew of them":      {store: database(t, nil), unnamed: keys},
-		"before the keys had got their name": {store: readFile(t, whole, storeFile), unnamed: keys},
+		"before the store was anything": {store: []byte{}},
+		"before it had buckets":         {store: database(t, nil)},
+		"with half of its keys":         {store: database(t, nil), unnamed: keys[:100]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -420,52 +417,154 @@ func TestAFirstStartThatWasCutShort(t *testing.T) {
 			s := openAt(t, dir, time.Now)
 			mustPut(t, s, plain(bindingOf(1), "a", `{"x":1}`), 0)
 			if there(filepath.Join(dir, keyFile+unnamed)) {
-				t.Error("the keys have no name yet")
+				t.Error("keys that nothing needs are left")
 			}
 			checkIndexes(t, s)
 		})
 	}
 }
 
-// TestAnOldFolderOpens: testdata/folder1 was written by a Ferry that stored no sum. It is
-// read, written, and opened again; and so is one that such a Ferry has written since.
+// oldFile reads a file of a folder that an older Ferry wrote. Those of be89be7 and 314e373 are of a serve that was
+// killed (SIGKILL) while a create, an update and a bind ran, and a create that was cancelled; be89be7 and the one that
+// wrote folder1 stored no sum.
+func oldFile(t *testing.T, folder, name string) []byte {
+	t.Helper()
+	return readFile(t, filepath.Join("testdata", folder), name)
+}
+
+// TestAnOldFolderOpens with all that it holds, and again after it was written to; what a start left over that was cut
+// short on the way, too.
 func TestAnOldFolderOpens(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "folder1"))); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{storeFile, keyFile} { // git keeps no such modes
-		if err := os.Chmod(filepath.Join(dir, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for round := range 3 {
-		s, err := Open(t.Context(), Options{Dir: dir, Now: time.Now})
-		if err != nil {
-			t.Fatalf("round %d: %v", round, err)
-		}
-		for n, want := range map[int]string{0: "", 1: `{"password":"x"}`, 2: ""} {
-			r, err := s.Get(t.Context(), bindingOf(n))
-			if err != nil || string(r.Parameters) != want {
-				t.Errorf("round %d: record %d has %q, %v; want %q", round, n, r.Parameters, err, want)
+	for folder, check := range map[string]func(*testing.T, *Store){
+		"folder1": checkFolder1, "folder-be89be7": checkOldRecords, "folder-314e373": checkOldRecords,
+	} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			keys := oldFile(t, folder, keyFile)
+			writeFiles(t, dir, oldFile(t, folder, storeFile), keys)
+			for round := range 3 {
+				s, err := Open(t.Context(), Options{Dir: dir, Now: inOldTimes})
+				if err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				check(t, s)
+				if there(filepath.Join(dir, keyFile)) {
+					t.Errorf("round %d: keys that nothing needs are left", round)
+				}
+				mustPut(t, s, plain(bindingOf(100+round), "new", `{"x":1}`), 0)
+				checkIndexes(t, s)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if round == 1 { // killed before it had removed them
+					writeFiles(t, dir, readFile(t, dir, storeFile), keys)
+				}
 			}
-		}
-		c, err := s.Catalog(t.Context(), "client")
-		if err != nil || string(c.Body) != `{"services":[]}` {
-			t.Errorf("round %d: catalog %s, %v", round, c.Body, err)
-		}
-		page, err := s.Unfinished(t.Context(), time.Now(), "", 100)
-		if err != nil || len(page.Operations) != 30+round {
-			t.Errorf("round %d: %d operations, %v", round, len(page.Operations), err)
-		}
-		mustPut(t, s, plain(bindingOf(100+round), "new", `{"x":1}`), 0)
-		checkIndexes(t, s)
-		if round == 1 { // an older Ferry's commit leaves the sum as it is
-			err = s.db.Update(func(*bbolt.Tx) error { return nil })
-		}
-		if err != nil || s.Close() != nil {
-			t.Fatal(err)
+		})
+	}
+}
+
+// inOldTimes is soon after the old folders were written.
+func inOldTimes() time.Time { return time.Date(2026, 12, 1, 10, 40, 0, 0, time.UTC) }
+
+func oldKey(instance, binding string) broker.Key {
+	return broker.Key{Client: "old", InstanceID: instance, BindingID: binding}
+}
+
+func checkFolder1(t *testing.T, s *Store) {
+	t.Helper()
+	for n, want := range map[int]string{0: "", 1: `{"password":"x"}`, 2: ""} {
+		r, err := s.Get(t.Context(), bindingOf(n))
+		if err != nil || string(r.Parameters) != want {
+			t.Errorf("record %d has %q, %v; want %q", n, r.Parameters, err, want)
 		}
 	}
+	if c, err := s.Catalog(t.Context(), "client"); err != nil || string(c.Body) != `{"services":[]}` {
+		t.Errorf("catalog %s, %v", c.Body, err)
+	}
+	if page, err := s.Unfinished(t.Context(), inOldTimes(), "", 100); err != nil || len(page.Operations) < 30 {
+		t.Errorf("%d operations, %v", len(page.Operations), err)
+	}
+}
+
+func checkOldRecords(t *testing.T, s *Store) {
+	t.Helper()
+	for key, want := range map[broker.Key]string{
+		oldKey("made", ""):      "ready ",
+		oldKey("made", "made"):  "ready ",
+		oldKey("gone", ""):      "gone ",
+		oldKey("creates", ""):   `creating {"password": "running-create"}`,
+		oldKey("updates", ""):   `updating {"password": "running-update"}`,
+		oldKey("made", "binds"): `creating {"password": "running-bind"}`,
+		oldKey("cancelled", ""): "deleting ",
+	} {
+		r, err := s.Get(t.Context(), key)
+		if got := fmt.Sprintf("%v %s", r.Lifecycle.State, r.Parameters); err != nil || got != want {
+			t.Errorf("%v: %s, %v; want %s", key, got, err, want)
+		}
+	}
+	var running []string
+	page, err := s.Unfinished(t.Context(), inOldTimes(), "", 100)
+	for _, u := range page.Operations {
+		if u.Key.Client == "old" {
+			running = append(running, u.Key.InstanceID+u.Key.BindingID)
+		}
+	}
+	slices.Sort(running)
+	if got := strings.Join(running, " "); err != nil || got != "cancelled creates madebinds updates" {
+		t.Errorf("unfinished: %s, %v", got, err)
+	}
+	if c, err := s.Catalog(t.Context(), "old"); err != nil || !bytes.Contains(c.Body, []byte("postgres")) {
+		t.Errorf("catalog: %.100s, %v", c.Body, err)
+	}
+}
+
+// TestOperationsOfAnOldFolderGoOn: a create that an older Ferry accepted is carried out with the parameters that it
+// kept.
+func TestOperationsOfAnOldFolderGoOn(t *testing.T) {
+	t.Parallel()
+	for _, folder := range []string{"folder-be89be7", "folder-314e373"} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			dir, key, now := t.TempDir(), oldKey("creates", ""), inOldTimes()
+			clock := func() time.Time { return now }
+			writeFiles(t, dir, oldFile(t, folder, storeFile), oldFile(t, folder, keyFile))
+			s := openAt(t, dir, clock)
+			r, err := s.Get(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cloud := &receiver{FakeCloud: brokertest.NewFakeCloud(brokertest.CloudOptions{Now: clock, Place: r.Lifecycle.Place})}
+			b := broker.New(broker.Options{
+				Store: s, Backends: map[string]broker.Backend{"old": cloud}, Catalog: brokertest.NewFakeCatalog(), Now: clock,
+			})
+			for step := (broker.Step{}); !step.Done && now.Before(inOldTimes().Add(time.Hour)); now = now.Add(time.Minute) {
+				if step, err = b.Advance(t.Context(), key, r.Lifecycle.Operation.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err = s.Get(t.Context(), key)
+			if err != nil || r.Lifecycle.State != lifecycle.Ready || len(r.Parameters) > 0 {
+				t.Errorf("it is %v with parameters %q, %v; want it ready and without", r.Lifecycle.State, r.Parameters, err)
+			}
+			if got := string(cloud.parameters); got != `{"password": "running-create"}` {
+				t.Errorf("Cloud Foundry got %q", got)
+			}
+		})
+	}
+}
+
+// receiver takes a note of the parameters of a create, and has every plan.
+type receiver struct {
+	*brokertest.FakeCloud
+	parameters []byte
+}
+
+func (c *receiver) CreateInstance(ctx context.Context, q broker.InstanceCall) (broker.Answer, error) {
+	c.parameters = bytes.Clone(q.Parameters)
+	plan := brokertest.FakePlans()[0]
+	q.PlanGUID, q.Offering = plan.PlanGUID, plan.OfferingName
+	return c.FakeCloud.CreateInstance(ctx, q)
 }

@@ -3,10 +3,7 @@ package bolt
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,19 +71,16 @@ func TestPurgePassesOverWhatANewerFerryWrote(t *testing.T) {
 		r.Lifecycle.ExpiresAt = clock.Add(time.Duration(n) * time.Second)
 		mustPut(t, s, r, 0)
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	updateRaw(t, s, func(tx *bbolt.Tx) error {
 		items := tx.Bucket(itemsBucket)
 		for n := range newer {
 			id := itemID(bindingOf(n))
-			if err := items.Put(id, append([]byte{format1 + 1}, items.Get(id)[1:]...)); err != nil {
+			if err := items.Put(id, append([]byte{format2 + 1}, items.Get(id)[1:]...)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	clock = clock.Add(time.Hour)
 	if n, err := s.Purge(t.Context()); n != 1 || err != nil {
 		t.Errorf("Purge = %d, %v; want 1", n, err)
@@ -108,11 +102,11 @@ func itemCount(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestRandomWrites compares the store with a map, and its indexes with its items,
-// after many writes that set and clear everything an index follows.
+// TestRandomWrites compares the store with a map, and its indexes with its items, after many writes that set and clear
+// everything an index follows.
 func TestRandomWrites(t *testing.T) {
 	t.Parallel()
-	t.Run("indexes and slots follow every write", func(t *testing.T) {
+	t.Run("indexes follow every write", func(t *testing.T) {
 		t.Parallel()
 		clock := time.Unix(2e9, 0)
 		dir := t.TempDir()
@@ -176,8 +170,8 @@ func overdueAt(id string, due time.Time) broker.Record {
 	return r
 }
 
-// TestUnfinishedPassesOverWhatItCannotRead: a record of a newer version, entries that
-// lead nowhere and one that is too short, among those of the others.
+// TestUnfinishedPassesOverWhatItCannotRead: a record of a newer version, entries that lead nowhere and one that is too
+// short, among those of the others.
 func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	epoch := time.Unix(2e9, 0)
@@ -186,9 +180,9 @@ func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 		mustPut(t, s, overdueAt(string(rune('a'+n)), epoch.Add(time.Duration(n)*time.Second)), 0)
 	}
 	mustPut(t, s, overdueAt("newer", epoch.Add(5*time.Second+1)), 0)
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	updateRaw(t, s, func(tx *bbolt.Tx) error {
 		id := itemID(overdueAt("newer", epoch).Key)
-		value := append([]byte{format1 + 1}, tx.Bucket(itemsBucket).Get(id)[1:]...)
+		value := append([]byte{format2 + 1}, tx.Bucket(itemsBucket).Get(id)[1:]...)
 		if err := tx.Bucket(itemsBucket).Put(id, value); err != nil {
 			return err
 		}
@@ -200,10 +194,7 @@ func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustPut(t, s, plain(bindingOf(1), "ended", ""), 0) // so that what was written beside the committer counts as durable
+	mustPut(t, s, plain(bindingOf(1), "ended", ""), 0)
 	for _, limit := range []int{1, 3, 12, 100} {
 		var seen string
 		after, more, unreadable := "", true, 0
@@ -224,75 +215,11 @@ func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// TestStaleRead lets a write replace parameters, and their key, between a reader's
-// snapshot and its look for the key. The clock is asked in between, so it is what the
-// test hooks into.
-func TestStaleRead(t *testing.T) {
-	t.Parallel()
-	reads := map[string]func(t *testing.T, s *Store) ([]broker.Record, error){
-		"Get": func(t *testing.T, s *Store) ([]broker.Record, error) {
-			r, err := s.Get(t.Context(), bindingOf(1))
-			return []broker.Record{r}, err
-		},
-		"Bindings": func(t *testing.T, s *Store) ([]broker.Record, error) {
-			return s.Bindings(t.Context(), bindingOf(1))
-		},
-	}
-	for name, read := range reads {
-		t.Run(name+" of parameters whose key was replaced meanwhile returns the newer record", func(t *testing.T) {
-			t.Parallel()
-			var armed atomic.Bool
-			var replace func()
-			dir := t.TempDir()
-			s := openAt(t, dir, func() time.Time {
-				if armed.CompareAndSwap(true, false) {
-					replace()
-				}
-				return time.Unix(2e9, 0)
-			})
-			// The file must not have to be mapped anew while the reader is in it.
-			other := broker.Key{Client: "client", InstanceID: "large"}
-			mustPut(t, s, plain(other, "a", `"`+strings.Repeat("x", 300<<10)+`"`), 0)
-			mustPut(t, s, plain(bindingOf(1), "a", `{"x":1}`), 0)
-			sealed := storedItem(t, s, bindingOf(1)).sealed
-			replace = func() {
-				mustPut(t, s, plain(bindingOf(1), "b", `{"x":2}`), 1)
-				until(t, "the key is replaced", func() bool { return !opensWithAnyKey(t, dir, bindingOf(1), sealed) })
-			}
-			armed.Store(true)
-			got, err := read(t, s)
-			if err != nil || len(got) != 1 || got[0].Revision != 2 || string(got[0].Parameters) != `{"x":2}` {
-				t.Errorf("%v, %v; want revision 2 with its parameters", got, err)
-			}
-			if armed.Load() {
-				t.Error("nothing was replaced: the test saw nothing")
-			}
-		})
-	}
-	t.Run("parameters whose key is lost for good are an error, not a loop", func(t *testing.T) {
-		t.Parallel()
-		s := openAt(t, t.TempDir(), time.Now)
-		mustPut(t, s, plain(bindingOf(1), "a", `{"x":1}`), 0)
-		if err := s.keys.overwrite([]uint32{storedItem(t, s, bindingOf(1)).slot}); err != nil {
-			t.Fatal(err)
-		}
-		if r, err := s.Get(t.Context(), bindingOf(1)); err == nil {
-			t.Errorf("Get = %v; want an error", r)
-		}
-		// What is written with parameters anew can be read again.
-		mustPut(t, s, plain(bindingOf(1), "b", `{"x":1}`), 1)
-		if r, err := s.Get(t.Context(), bindingOf(1)); err != nil || string(r.Parameters) != `{"x":1}` {
-			t.Errorf("Get = %q, %v", r.Parameters, err)
-		}
-	})
-}
-
-// checkIndexes compares the three indexes with what the items say, both ways, and
-// checks that no slot is both used and free.
+// checkIndexes compares the two indexes with what the items say, both ways, and the sum with what is there.
 func checkIndexes(t *testing.T, s *Store) {
 	t.Helper()
 	err := s.db.View(func(tx *bbolt.Tx) error {
-		want := map[string]string{}
+		want := map[string]bool{}
 		err := tx.Bucket(itemsBucket).ForEach(func(id, value []byte) error {
 			it, err := decodeItem(value)
 			if err != nil {
@@ -304,10 +231,10 @@ func checkIndexes(t *testing.T, s *Store) {
 		if err != nil {
 			return err
 		}
-		for _, bucket := range [][]byte{dueBucket, expiryBucket, slotsBucket} {
+		for _, bucket := range [][]byte{dueBucket, expiryBucket} {
 			err := tx.Bucket(bucket).ForEach(func(k, v []byte) error {
 				name := string(bucket) + string(k)
-				if _, ok := want[name]; !ok || (bytes.Equal(bucket, slotsBucket) && want[name] != string(v)) {
+				if !want[name] {
 					t.Errorf("the index %s has an entry too many: %q → %q", bucket, k, v)
 				}
 				delete(want, name)
@@ -320,53 +247,31 @@ func checkIndexes(t *testing.T, s *Store) {
 		for name := range want {
 			t.Errorf("the indexes lack %q", name)
 		}
-		checkContents(t, tx)
-		return checkSlots(t, s, tx)
+		checkSum(t, tx)
+		return nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
 }
 
-func wantEntries(want map[string]string, id []byte, h header) {
+func wantEntries(want map[string]bool, id []byte, h header) {
 	if !h.due.IsZero() {
-		want[string(dueBucket)+string(stamped(h.due, id))] = ""
+		want[string(dueBucket)+string(stamped(h.due, id))] = true
 	}
 	if !h.expires.IsZero() {
-		want[string(expiryBucket)+string(stamped(h.expires, id))] = ""
-	}
-	if h.slot != 0 {
-		want[string(slotsBucket)+string(slotKey(h.slot))] = string(id)
+		want[string(expiryBucket)+string(stamped(h.expires, id))] = true
 	}
 }
 
-func checkSlots(t *testing.T, s *Store, tx *bbolt.Tx) error {
+// checkSum compares the sum that the last commit stored with what is there.
+func checkSum(t *testing.T, tx *bbolt.Tx) {
 	t.Helper()
-	s.keys.mu.Lock()
-	defer s.keys.mu.Unlock()
-	seen := map[uint32]bool{}
-	for _, slot := range append(append([]uint32{}, s.keys.free...), s.keys.retired...) {
-		if seen[slot] {
-			t.Errorf("slot %d is free twice", slot)
-		}
-		seen[slot] = true
-	}
-	return tx.Bucket(slotsBucket).ForEach(func(slot, id []byte) error {
-		if seen[binary.BigEndian.Uint32(slot)] {
-			t.Errorf("slot %x is used by %q and free", slot, id)
-		}
-		return nil
-	})
-}
-
-// checkContents compares the sum that the last commit stored with what is there.
-func checkContents(t *testing.T, tx *bbolt.Tx) {
-	t.Helper()
-	var want contents
-	stored, txid, known := decodeContents(tx.Bucket(metaBucket).Get(contentsKey))
+	var want checksum
+	stored, txid, known := decodeChecksum(tx.Bucket(metaBucket).Get(sumKey))
 	for _, name := range allBuckets() {
 		_ = tx.Bucket(name).ForEach(func(k, v []byte) error {
-			if !bytes.Equal(k, contentsKey) {
+			if !bytes.Equal(k, sumKey) {
 				want.add(string(name), k, v)
 			}
 			return nil

@@ -48,7 +48,8 @@ type Record struct {
 	// Salt keys the digests of this record.
 	Salt []byte `json:"salt,omitempty"`
 	// Parameters of the running create, update or bind, letter for letter as they came, until Cloud Foundry accepted
-	// them. A store must not leave them recoverable once a write dropped them.
+	// them. Once a write has dropped them, no read of the store returns them and no record holds them
+	// (docs/adr/0019-one-promise-for-parameters.md).
 	Parameters json.RawMessage `json:"parameters,omitempty"`
 	// Inherited says whether a binding has its parameters from its predecessor; they themselves are not kept.
 	Inherited Inheritance     `json:"inherited,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,6 +40,17 @@ func (v *vault) add(what, word string) {
 // parameters returns parameters with a secret in a value, deep inside.
 func (v *vault) parameters(what string) map[string]any {
 	return map[string]any{"deep": []any{map[string]any{"password": v.word(what)}}}
+}
+
+// split returns all secrets but one, and that one.
+func (v *vault) split(what string) (others, one *vault) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	others, one = newVault(), newVault()
+	maps.Copy(others.words, v.words)
+	delete(others.words, what)
+	one.words[what] = v.words[what]
+	return others, one
 }
 
 // find returns a sentence for each secret in the text.
