@@ -76,7 +76,7 @@ func open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		now: o.Now, sync: o.sync, logger: o.Logger,
-		queue: newQueue(), committed: make(chan struct{}), stuck: make(chan struct{}),
+		submitted: make(chan *write), committed: make(chan struct{}), stuck: make(chan struct{}),
 	}
 	f, err := s.openFile(o.Dir)
 	if err != nil {

@@ -43,9 +43,12 @@ type Store struct {
 	sync     func(*bbolt.DB) error
 	logger   *slog.Logger
 
-	queue *queue
-	// committed is closed when the committer has ended.
-	committed chan struct{}
+	// submitted is how writes get to the committer, who closes committed when it has ended. submitting is held for
+	// reading by all who wait for it, and guards closed.
+	submitted  chan *write
+	submitting sync.RWMutex
+	closed     bool
+	committed  chan struct{}
 	// sum is that of what the file holds; only the committer uses it.
 	sum     checksum
 	durable *durable
@@ -88,7 +91,10 @@ func (s *Store) Ping(ctx context.Context) error {
 // later get ErrClosed. Closing twice is allowed and returns the first result.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.queue.close()
+		s.submitting.Lock()
+		s.closed = true
+		close(s.submitted)
+		s.submitting.Unlock()
 		select {
 		case <-s.committed:
 			if s.broken() == nil {
