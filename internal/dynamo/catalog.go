@@ -19,16 +19,15 @@ import (
 // MaxCatalogBytes is how long the body of a catalog may be.
 const MaxCatalogBytes = 32 << 20
 
-// catalogReads bounds how often a reader starts again because the catalog was
-// replaced under its hands; that takes a writer each time.
+// catalogReads bounds how often a reader starts again because the catalog was replaced under its hands; that takes a
+// writer each time.
 const catalogReads = 10
 
-// errReplaced says that parts are gone: another revision took the catalog's place
-// after its header was read.
+// errReplaced says that parts are gone: another revision took the catalog's place after its header was read.
 var errReplaced = errors.New("the catalog's parts are gone")
 
-// Catalog implements broker.CatalogStore: one strongly consistent read, and a query
-// for the parts of a catalog that is larger than an item. Fetched comes back in UTC.
+// Catalog implements broker.CatalogStore: one strongly consistent read, and a query for the parts of a catalog that is
+// larger than an item. Fetched comes back in UTC.
 func (s *Store) Catalog(ctx context.Context, client string) (broker.StoredCatalog, error) {
 	c, err := s.catalog(ctx, client)
 	if err != nil {
@@ -75,9 +74,8 @@ func (s *Store) assemble(ctx context.Context, client string, head item) (broker.
 
 // PutCatalog implements broker.CatalogStore. ErrTooLarge above MaxCatalogBytes.
 //
-// The header is what readers begin with, and the only item that is written on a
-// condition. The parts of a large catalog are there before it, under a number that no
-// other write has; those that it makes useless are deleted after it.
+// The header is what readers begin with, and the only item that is written on a condition. The parts of a large catalog
+// are there before it, under a number that no other write has; those that it makes useless are deleted after it.
 func (s *Store) PutCatalog(ctx context.Context, c broker.StoredCatalog, revision int64) (broker.StoredCatalog, error) {
 	stored, err := s.putCatalog(ctx, c, revision)
 	if err != nil {
@@ -118,8 +116,8 @@ func (s *Store) putCatalog(ctx context.Context, c broker.StoredCatalog, revision
 	return c, nil
 }
 
-// mayHaveParts is about the catalog that was replaced. A write that was made by a try
-// whose answer was lost does not know it.
+// mayHaveParts is about the catalog that was replaced. A write that was made by a try whose answer was lost does not
+// know it.
 func mayHaveParts(answer *dynamodb.PutItemOutput, revision int64) bool {
 	if answer == nil {
 		return revision > 0
@@ -128,8 +126,8 @@ func mayHaveParts(answer *dynamodb.PutItemOutput, revision int64) bool {
 	return parts > 0 || err != nil
 }
 
-// refusedCatalog answers a conflict with the catalog that is stored. When even that
-// was replaced while its parts were read, the one after it.
+// refusedCatalog answers a conflict with the catalog that is stored. When even that was replaced while its parts were
+// read, the one after it.
 func (s *Store) refusedCatalog(ctx context.Context, client string, winner item, cause error) (broker.StoredCatalog, error) {
 	if !errors.Is(cause, broker.ErrConflict) {
 		return broker.StoredCatalog{}, cause
@@ -150,8 +148,8 @@ func (s *Store) refusedCatalog(ctx context.Context, client string, winner item, 
 // partBytes is how much of a catalog one item takes, keys and numbers beside it.
 const partBytes = 390 << 10
 
-// header is the item of a catalog. It holds the compressed body, or says where the
-// parts are: under its revision and the number of its write.
+// header is the item of a catalog. It holds the compressed body, or says where the parts are: under its revision and
+// the number of its write.
 type header struct {
 	revision int64
 	write    []byte
@@ -225,8 +223,7 @@ func pack(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unpack is the reverse of pack. The checksum inside finds parts that do not belong
-// together.
+// unpack is the reverse of pack. The checksum inside finds parts that do not belong together.
 func unpack(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -239,8 +236,8 @@ func unpack(packed []byte) ([]byte, error) {
 	return body, nil
 }
 
-// revisionPrefix begins the sort keys of all parts of a revision, of the write that
-// won it and of those that lost. Revisions sort by their number.
+// revisionPrefix begins the sort keys of all parts of a revision, of the write that won it and of those that lost.
+// Revisions sort by their number.
 func revisionPrefix(revision int64) string {
 	return fmt.Sprintf("%s%s%020d%s", catalogSort, separator, revision, separator)
 }
@@ -249,9 +246,8 @@ func (h header) partPrefix() string {
 	return fmt.Sprintf("%s%x%s", revisionPrefix(h.revision), h.write, separator)
 }
 
-// putParts stores the parts, which no header names yet. It looks first whether the
-// header can be written at all: with parts, losing is dear. Refused: what is stored
-// and ErrConflict.
+// putParts stores the parts, which no header names yet. It looks first whether the header can be written at all: with
+// parts, losing is dear. Refused: what is stored and ErrConflict.
 func (s *Store) putParts(ctx context.Context, client string, h header, parts [][]byte, revision int64) (item, error) {
 	stored, err := s.get(ctx, catalogPlace(client))
 	if err != nil {
@@ -287,9 +283,9 @@ func (s *Store) parts(ctx context.Context, client string, h header) ([]byte, err
 	return packed, err
 }
 
-// discard deletes the parts that a query finds, but those whose sort keys begin with
-// keep. None of them has a header any more, or will have one; whoever still reads them
-// finds that out. What it does not get to, the next one does, so a fault is nobody's.
+// discard deletes the parts that a query finds, but those whose sort keys begin with keep. None of them has a header
+// any more, or will have one; whoever still reads them finds that out. What it does not get to, the next one does, so a
+// fault is nobody's.
 func (s *Store) discard(ctx context.Context, in *dynamodb.QueryInput, keep []byte) {
 	in.ConsistentRead = nil
 	in.ProjectionExpression = aws.String("#pk, #sk")
@@ -304,8 +300,8 @@ func (s *Store) discard(ctx context.Context, in *dynamodb.QueryInput, keep []byt
 	})
 }
 
-// upTo asks for the client's parts of all revisions up to one, of which no write can
-// win any more once that one is stored.
+// upTo asks for the client's parts of all revisions up to one, of which no write can win any more once that one is
+// stored.
 func (s *Store) upTo(client string, revision int64) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
 		TableName:                s.table,
@@ -322,8 +318,7 @@ func (s *Store) upTo(client string, revision int64) *dynamodb.QueryInput {
 // auditPlace is beside the client's catalog.
 func auditPlace(client string) place { return place{pk: []byte(client), sk: []byte(auditSort)} }
 
-// LastAudit implements broker.AuditStore: one strongly consistent read. The time comes
-// back in UTC.
+// LastAudit implements broker.AuditStore: one strongly consistent read. The time comes back in UTC.
 func (s *Store) LastAudit(ctx context.Context, client string) (time.Time, error) {
 	at, err := s.lastAudit(ctx, client)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// inParts is the length of a catalog of three parts, for a Store of on, whose parts
-// are short. The contract suite has one that real parts are needed for.
+// inParts is the length of a catalog of three parts, for a Store of on, whose parts are short. The contract suite has
+// one that real parts are needed for.
 const (
 	shortPart = 8 << 10
 	inParts   = 20 << 10
@@ -110,8 +110,7 @@ func writerDies(t *testing.T) {
 	}
 }
 
-// writerIsOvertaken: by a large catalog, whose writer sweeps, and by a small one, whose
-// writer has no reason to.
+// writerIsOvertaken: by a large catalog, whose writer sweeps, and by a small one, whose writer has no reason to.
 func writerIsOvertaken(t *testing.T) {
 	for items, size := range map[int]int{4: inParts, 1: 10} {
 		table, client := newTable(t)

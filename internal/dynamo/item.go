@@ -18,100 +18,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// item is what DynamoDB stores. What is empty is left out.
-type item map[string]types.AttributeValue
-
-func number(n int64) types.AttributeValue {
-	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
-}
-
-// raw copies, so that what is sent, and answered from, is no longer the caller's.
-func raw(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: bytes.Clone(b)} }
-
-func (it item) setRaw(name string, b []byte) {
-	if len(b) > 0 {
-		it[name] = raw(b)
-	}
-}
-
-func (it item) setText(name, s string) { it[name] = &types.AttributeValueMemberS{Value: s} }
-
-// raw returns nil for none.
-func (it item) raw(name string) []byte {
-	if v, ok := it[name].(*types.AttributeValueMemberB); ok && len(v.Value) > 0 {
-		return v.Value
-	}
-	return nil
-}
-
-func (it item) text(name string) string {
-	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
-		return v.Value
-	}
-	return ""
-}
-
-// number returns 0 for none.
-func (it item) number(name string) (int64, error) {
-	v, ok := it[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(v.Value, 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%w: %s: %w", errBadItem, name, err)
-	}
-	return n, nil
-}
-
-// time returns the zero time for none.
-func (it item) time(name string) (time.Time, error) {
-	v, ok := it[name].(*types.AttributeValueMemberN)
-	if !ok {
-		return time.Time{}, nil
-	}
-	t, err := parseInstant(v.Value)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("%s: %w", name, err)
-	}
-	return t, nil
-}
-
-func (it item) place() place { return place{pk: it.raw(attrPK), sk: it.raw(attrSK)} }
-
-// instant is a time as a number that DynamoDB compares exactly: seconds since 1970,
-// with nine decimals (numbers keep 38 digits).
-func instant(t time.Time) types.AttributeValue {
-	n := big.NewInt(t.Unix())
-	n.Mul(n, big.NewInt(int64(time.Second)))
-	n.Add(n, big.NewInt(int64(t.Nanosecond())))
-	seconds := new(big.Rat).SetFrac(n, big.NewInt(int64(time.Second)))
-	return &types.AttributeValueMemberN{Value: seconds.FloatString(9)}
-}
-
-// parseInstant reads a number as DynamoDB gives it back: without trailing zeros.
-func parseInstant(s string) (time.Time, error) {
-	seconds, ok := new(big.Rat).SetString(s)
-	if !ok {
-		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
-	}
-	seconds.Mul(seconds, big.NewRat(int64(time.Second), 1))
-	whole, nanos := new(big.Int).DivMod(seconds.Num(), big.NewInt(int64(time.Second)), new(big.Int))
-	if !seconds.IsInt() || !whole.IsInt64() {
-		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
-	}
-	return time.Unix(whole.Int64(), nanos.Int64()).UTC(), nil
-}
-
-// nextSecond is the first full second not before t.
-func nextSecond(t time.Time) types.AttributeValue {
-	seconds := t.Unix()
-	if t.Nanosecond() > 0 {
-		seconds++
-	}
-	return number(seconds)
-}
-
 // The attributes of items. Their names are in tables out there: they never change.
 const (
 	attrPK        = "pk"
@@ -136,139 +42,17 @@ const (
 
 const dueIndex = "due"
 
-// Table is the definition of the table that a Store expects: two binary keys, the
-// sparse index of operations that run, billed by request. Whoever creates the table
-// by other means (template.yaml) has to agree with it and with TimeToLive.
-func Table(name string) *dynamodb.CreateTableInput {
-	return &dynamodb.CreateTableInput{
-		TableName:   aws.String(name),
-		BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: aws.String(attrPK), AttributeType: types.ScalarAttributeTypeB},
-			{AttributeName: aws.String(attrSK), AttributeType: types.ScalarAttributeTypeB},
-			{AttributeName: aws.String(attrDueShard), AttributeType: types.ScalarAttributeTypeN},
-			{AttributeName: aws.String(attrDueAt), AttributeType: types.ScalarAttributeTypeN},
-		},
-		KeySchema: keySchema(attrPK, attrSK),
-		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
-			IndexName: aws.String(dueIndex),
-			KeySchema: keySchema(attrDueShard, attrDueAt),
-			Projection: &types.Projection{
-				ProjectionType:   types.ProjectionTypeInclude,
-				NonKeyAttributes: []string{attrOperation, attrExpires},
-			},
-		}},
-	}
-}
+// item is what DynamoDB stores. What is empty is left out.
+type item map[string]types.AttributeValue
 
-// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the
-// table only grows.
-func TimeToLive(name string) *dynamodb.UpdateTimeToLiveInput {
-	return &dynamodb.UpdateTimeToLiveInput{
-		TableName: aws.String(name),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{
-			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
-		},
-	}
-}
-
-func keySchema(hash, sort string) []types.KeySchemaElement {
-	return []types.KeySchemaElement{
-		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
-		{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
-	}
-}
-
-// What DynamoDB allows for the two keys of an item.
-const (
-	maxPartitionBytes = 2048
-	maxSortBytes      = 1024
-)
-
-const (
-	separator     = "#"
-	instanceSort  = "instance"
-	bindingPrefix = "binding" + separator
-	catalogSort   = "catalog"
-	auditSort     = "audit"
-)
-
-// dueShards is over how many partitions the index of operations that run is spread,
-// so that its writes are not bound to what one partition can take. More may be added;
-// fewer would hide the operations of those taken away.
-const dueShards = 4
-
-var (
-	errClientName = errors.New("a client's name must have characters, and none of them '#'")
-	errBadKey     = errors.New("malformed item key")
-)
-
-// place is where an item lies: its partition and its sort key.
-type place struct{ pk, sk []byte }
-
-// placeOf returns ErrTooLarge (errors.Is) for ids that DynamoDB cannot take as keys.
-func placeOf(k broker.Key) (place, error) {
-	if err := checkClient(k.Client); err != nil {
-		return place{}, err
-	}
-	p := place{pk: []byte(k.Client + separator + k.InstanceID), sk: []byte(instanceSort)}
-	if k.BindingID != "" {
-		p.sk = []byte(bindingPrefix + k.BindingID)
-	}
-	if len(p.pk) > maxPartitionBytes || len(p.sk) > maxSortBytes {
-		return place{}, fmt.Errorf("the ids exceed the keys of a table, %d and %d bytes: %w",
-			maxPartitionBytes, maxSortBytes, broker.ErrTooLarge)
-	}
-	return p, nil
-}
-
-// checkClient guards what makes keys unambiguous.
-func checkClient(name string) error {
-	if name == "" || strings.Contains(name, separator) {
-		return fmt.Errorf("client %.64q: %w", name, errClientName)
-	}
-	return nil
-}
-
-// key is the reverse of placeOf.
-func (p place) key() (broker.Key, error) {
-	client, instance, ok := bytes.Cut(p.pk, []byte(separator))
-	binding, isBinding := bytes.CutPrefix(p.sk, []byte(bindingPrefix))
-	if !ok || len(client) == 0 || (isBinding && len(binding) == 0) || (!isBinding && string(p.sk) != instanceSort) {
-		return broker.Key{}, fmt.Errorf("%w: %.64q %.64q", errBadKey, p.pk, p.sk)
-	}
-	k := broker.Key{Client: string(client), InstanceID: string(instance)}
-	if isBinding {
-		k.BindingID = string(binding)
-	}
-	return k, nil
-}
-
-// shard spreads by the whole key: the bindings of one instance may be many.
-func (p place) shard() int64 {
-	h := fnv.New32a()
-	_, _ = h.Write(p.pk) // a hash takes everything
-	_, _ = h.Write(p.sk)
-	return int64(h.Sum32() % dueShards)
-}
-
-// named puts a key into an error text, cut to a length that a log can bear.
-func named(k broker.Key) string {
-	text := fmt.Sprintf("%s instance %.64q", k.Client, k.InstanceID)
-	if k.BindingID != "" {
-		text += fmt.Sprintf(" binding %.64q", k.BindingID)
-	}
-	return text
-}
-
-// format1 is the only format of items so far. A later one gets another number; items
-// of format 1 stay readable for ever (testdata).
+// format1 is the only format of items so far. A later one gets another number; items of format 1 stay readable for ever
+// (testdata).
 const format1 = 1
 
 var errBadItem = errors.New("malformed item")
 
-// storedRecord keeps out of the JSON what has attributes of its own: the key, which
-// may hold any bytes, and the revision.
+// storedRecord keeps out of the JSON what has attributes of its own: the key, which may hold any bytes, and the
+// revision.
 type storedRecord struct {
 	broker.Record
 	Key      *struct{} `json:"key,omitempty"`
@@ -340,8 +124,8 @@ func checkFormat(it item) error {
 // MaxRecordBytes is what one item may weigh, names of attributes included.
 const MaxRecordBytes = 400 << 10
 
-// size is what DynamoDB counts for the item, or a few bytes more: it does not say how
-// long a number is, only how long it may be.
+// size is what DynamoDB counts for the item, or a few bytes more: it does not say how long a number is, only how long
+// it may be.
 func (it item) size() int {
 	n := 0
 	for name, value := range it {
@@ -356,4 +140,217 @@ func (it item) size() int {
 		}
 	}
 	return n
+}
+
+// What DynamoDB allows for the two keys of an item.
+const (
+	maxPartitionBytes = 2048
+	maxSortBytes      = 1024
+)
+
+const (
+	separator     = "#"
+	instanceSort  = "instance"
+	bindingPrefix = "binding" + separator
+	catalogSort   = "catalog"
+	auditSort     = "audit"
+)
+
+// dueShards is over how many partitions the index of operations that run is spread, so that its writes are not bound to
+// what one partition can take. More may be added; fewer would hide the operations of those taken away.
+const dueShards = 4
+
+var (
+	errClientName = errors.New("a client's name must have characters, and none of them '#'")
+	errBadKey     = errors.New("malformed item key")
+)
+
+// place is where an item lies: its partition and its sort key.
+type place struct{ pk, sk []byte }
+
+func (it item) place() place { return place{pk: it.raw(attrPK), sk: it.raw(attrSK)} }
+
+// placeOf returns ErrTooLarge (errors.Is) for ids that DynamoDB cannot take as keys.
+func placeOf(k broker.Key) (place, error) {
+	if err := checkClient(k.Client); err != nil {
+		return place{}, err
+	}
+	p := place{pk: []byte(k.Client + separator + k.InstanceID), sk: []byte(instanceSort)}
+	if k.BindingID != "" {
+		p.sk = []byte(bindingPrefix + k.BindingID)
+	}
+	if len(p.pk) > maxPartitionBytes || len(p.sk) > maxSortBytes {
+		return place{}, fmt.Errorf("the ids exceed the keys of a table, %d and %d bytes: %w",
+			maxPartitionBytes, maxSortBytes, broker.ErrTooLarge)
+	}
+	return p, nil
+}
+
+// checkClient guards what makes keys unambiguous.
+func checkClient(name string) error {
+	if name == "" || strings.Contains(name, separator) {
+		return fmt.Errorf("client %.64q: %w", name, errClientName)
+	}
+	return nil
+}
+
+// key is the reverse of placeOf.
+func (p place) key() (broker.Key, error) {
+	client, instance, ok := bytes.Cut(p.pk, []byte(separator))
+	binding, isBinding := bytes.CutPrefix(p.sk, []byte(bindingPrefix))
+	if !ok || len(client) == 0 || (isBinding && len(binding) == 0) || (!isBinding && string(p.sk) != instanceSort) {
+		return broker.Key{}, fmt.Errorf("%w: %.64q %.64q", errBadKey, p.pk, p.sk)
+	}
+	k := broker.Key{Client: string(client), InstanceID: string(instance)}
+	if isBinding {
+		k.BindingID = string(binding)
+	}
+	return k, nil
+}
+
+// shard spreads by the whole key: the bindings of one instance may be many.
+func (p place) shard() int64 {
+	h := fnv.New32a()
+	_, _ = h.Write(p.pk) // a hash takes everything
+	_, _ = h.Write(p.sk)
+	return int64(h.Sum32() % dueShards)
+}
+
+// named puts a key into an error text, cut to a length that a log can bear.
+func named(k broker.Key) string {
+	text := fmt.Sprintf("%s instance %.64q", k.Client, k.InstanceID)
+	if k.BindingID != "" {
+		text += fmt.Sprintf(" binding %.64q", k.BindingID)
+	}
+	return text
+}
+
+func number(n int64) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
+}
+
+// raw copies, so that what is sent, and answered from, is no longer the caller's.
+func raw(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: bytes.Clone(b)} }
+
+func (it item) setRaw(name string, b []byte) {
+	if len(b) > 0 {
+		it[name] = raw(b)
+	}
+}
+
+func (it item) setText(name, s string) { it[name] = &types.AttributeValueMemberS{Value: s} }
+
+// raw returns nil for none.
+func (it item) raw(name string) []byte {
+	if v, ok := it[name].(*types.AttributeValueMemberB); ok && len(v.Value) > 0 {
+		return v.Value
+	}
+	return nil
+}
+
+func (it item) text(name string) string {
+	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+// number returns 0 for none.
+func (it item) number(name string) (int64, error) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", errBadItem, name, err)
+	}
+	return n, nil
+}
+
+// time returns the zero time for none.
+func (it item) time(name string) (time.Time, error) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return time.Time{}, nil
+	}
+	t, err := parseInstant(v.Value)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
+}
+
+// instant is a time as a number that DynamoDB compares exactly: seconds since 1970, with nine decimals (numbers keep 38
+// digits).
+func instant(t time.Time) types.AttributeValue {
+	n := big.NewInt(t.Unix())
+	n.Mul(n, big.NewInt(int64(time.Second)))
+	n.Add(n, big.NewInt(int64(t.Nanosecond())))
+	seconds := new(big.Rat).SetFrac(n, big.NewInt(int64(time.Second)))
+	return &types.AttributeValueMemberN{Value: seconds.FloatString(9)}
+}
+
+// parseInstant reads a number as DynamoDB gives it back: without trailing zeros.
+func parseInstant(s string) (time.Time, error) {
+	seconds, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
+	}
+	seconds.Mul(seconds, big.NewRat(int64(time.Second), 1))
+	whole, nanos := new(big.Int).DivMod(seconds.Num(), big.NewInt(int64(time.Second)), new(big.Int))
+	if !seconds.IsInt() || !whole.IsInt64() {
+		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
+	}
+	return time.Unix(whole.Int64(), nanos.Int64()).UTC(), nil
+}
+
+// nextSecond is the first full second not before t.
+func nextSecond(t time.Time) types.AttributeValue {
+	seconds := t.Unix()
+	if t.Nanosecond() > 0 {
+		seconds++
+	}
+	return number(seconds)
+}
+
+// Table is the definition of the table that a Store expects: two binary keys, the sparse index of operations that run,
+// billed by request. Whoever creates the table by other means (template.yaml) has to agree with it and with TimeToLive.
+func Table(name string) *dynamodb.CreateTableInput {
+	return &dynamodb.CreateTableInput{
+		TableName:   aws.String(name),
+		BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{
+			{AttributeName: aws.String(attrPK), AttributeType: types.ScalarAttributeTypeB},
+			{AttributeName: aws.String(attrSK), AttributeType: types.ScalarAttributeTypeB},
+			{AttributeName: aws.String(attrDueShard), AttributeType: types.ScalarAttributeTypeN},
+			{AttributeName: aws.String(attrDueAt), AttributeType: types.ScalarAttributeTypeN},
+		},
+		KeySchema: keySchema(attrPK, attrSK),
+		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
+			IndexName: aws.String(dueIndex),
+			KeySchema: keySchema(attrDueShard, attrDueAt),
+			Projection: &types.Projection{
+				ProjectionType:   types.ProjectionTypeInclude,
+				NonKeyAttributes: []string{attrOperation, attrExpires},
+			},
+		}},
+	}
+}
+
+// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the table only grows.
+func TimeToLive(name string) *dynamodb.UpdateTimeToLiveInput {
+	return &dynamodb.UpdateTimeToLiveInput{
+		TableName: aws.String(name),
+		TimeToLiveSpecification: &types.TimeToLiveSpecification{
+			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
+		},
+	}
+}
+
+func keySchema(hash, sort string) []types.KeySchemaElement {
+	return []types.KeySchemaElement{
+		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
+		{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
+	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// With -write-fixtures fixtures that are missing are written. One that is there is
-// never written again: it stands for what is in tables out there.
+// With -write-fixtures fixtures that are missing are written. One that is there is never written again: it stands for
+// what is in tables out there.
 var writeFixtures = flag.Bool("write-fixtures", false, "write the fixtures that are missing")
 
 func TestFixtures(t *testing.T) {
@@ -427,8 +427,7 @@ func filled(t *testing.T, size int) broker.Record {
 	return r
 }
 
-// sizeOf asks the stand-in, which tells kilobytes: the item is made longer, byte by
-// byte, until it costs one unit more.
+// sizeOf asks the stand-in, which tells kilobytes: the item is made longer, byte by byte, until it costs one unit more.
 func sizeOf(t *testing.T, table string, it item) int {
 	t.Helper()
 	const filler = "z"

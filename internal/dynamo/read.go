@@ -15,14 +15,139 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// maxPage is how many entries of the index one call asks for; DynamoDB has a limit of
-// a megabyte besides.
+// Get implements broker.Store: one strongly consistent read.
+func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
+	r, err := s.record(ctx, key)
+	if err != nil {
+		return broker.Record{}, fmt.Errorf("get %s: %w", named(key), err)
+	}
+	return r, nil
+}
+
+func (s *Store) record(ctx context.Context, key broker.Key) (broker.Record, error) {
+	at, err := placeOf(key)
+	if errors.Is(err, broker.ErrTooLarge) {
+		return broker.Record{}, broker.ErrNotFound // it cannot have been stored
+	}
+	if err != nil {
+		return broker.Record{}, err
+	}
+	it, err := s.get(ctx, at)
+	if err != nil {
+		return broker.Record{}, err
+	}
+	return s.living(it)
+}
+
+// get returns nil for an item that is not there.
+func (s *Store) get(ctx context.Context, at place) (item, error) {
+	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:      s.table,
+		Key:            map[string]types.AttributeValue{attrPK: raw(at.pk), attrSK: raw(at.sk)},
+		ConsistentRead: aws.Bool(true),
+	}, s.within(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return out.Item, nil
+}
+
+// living decodes an item, or returns ErrNotFound for none and an expired one.
+func (s *Store) living(it item) (broker.Record, error) {
+	if len(it) == 0 {
+		return broker.Record{}, broker.ErrNotFound
+	}
+	r, err := decode(it)
+	if err == nil && r.Expired(s.now()) {
+		return broker.Record{}, broker.ErrNotFound
+	}
+	return r, err
+}
+
+// Bindings implements broker.Store: strongly consistent, a call for each megabyte. The binding id of the key is not
+// looked at.
+func (s *Store) Bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
+	records, err := s.bindings(ctx, instance.Instance())
+	if err != nil {
+		return nil, fmt.Errorf("bindings of %s: %w", named(instance.Instance()), err)
+	}
+	return records, nil
+}
+
+func (s *Store) bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
+	at, err := placeOf(instance)
+	if errors.Is(err, broker.ErrTooLarge) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var records []broker.Record
+	err = s.query(ctx, s.under(at.pk, bindingPrefix), func(it item) (bool, error) {
+		r, err := s.living(it)
+		switch {
+		case err == nil:
+			records = append(records, r)
+		case !errors.Is(err, broker.ErrNotFound):
+			return false, err
+		}
+		return true, nil
+	})
+	return records, err
+}
+
+// under asks for the items of a partition whose sort key begins with prefix.
+func (s *Store) under(pk []byte, prefix string) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{
+		TableName:                s.table,
+		ConsistentRead:           aws.Bool(true),
+		KeyConditionExpression:   aws.String("#pk = :pk AND begins_with(#sk, :prefix)"),
+		ExpressionAttributeNames: map[string]string{"#pk": attrPK, "#sk": attrSK},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":pk": raw(pk), ":prefix": raw([]byte(prefix)),
+		},
+	}
+}
+
+// query hands on item after item, page after page, until each has enough.
+func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
+	for {
+		page, err := s.client.Query(ctx, in, s.within(ctx))
+		if err != nil {
+			return err
+		}
+		for _, it := range page.Items {
+			if more, err := each(it); err != nil || !more {
+				return err
+			}
+		}
+		if len(page.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = page.LastEvaluatedKey
+	}
+}
+
+// Unfinished implements broker.Store. It reads the index, a query for each shard, and lags behind the records by what
+// the index does.
+func (s *Store) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
+	if limit <= 0 {
+		return broker.UnfinishedPage{Next: after}, ctx.Err()
+	}
+	page, err := s.page(ctx, due, after, limit)
+	if err != nil {
+		return broker.UnfinishedPage{}, fmt.Errorf("unfinished operations due by %s: %w", due.UTC().Format(time.RFC3339), err)
+	}
+	return page, nil
+}
+
+// maxPage is how many entries of the index one call asks for; DynamoDB has a limit of a megabyte besides.
 const maxPage = 1000
 
 var errBadCursor = errors.New("the place to go on behind is none that this store gave")
 
-// position is where an entry lies in the order of Unfinished: by due time, then by
-// shard, then as the index has it. Its JSON is what a page's Next holds.
+// position is where an entry lies in the order of Unfinished: by due time, then by shard, then as the index has it. Its
+// JSON is what a page's Next holds.
 type position struct {
 	Due   string `json:"due"` // as DynamoDB writes the number
 	Shard int64  `json:"shard"`
@@ -35,19 +160,6 @@ type entry struct {
 	broker.Unfinished
 	at    position
 	fault error
-}
-
-// Unfinished implements broker.Store. It reads the index, a query for each shard, and
-// lags behind the records by what the index does.
-func (s *Store) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
-	if limit <= 0 {
-		return broker.UnfinishedPage{Next: after}, ctx.Err()
-	}
-	page, err := s.page(ctx, due, after, limit)
-	if err != nil {
-		return broker.UnfinishedPage{}, fmt.Errorf("unfinished operations due by %s: %w", due.UTC().Format(time.RFC3339), err)
-	}
-	return page, nil
 }
 
 func (s *Store) page(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
@@ -118,8 +230,8 @@ func newSpan(due time.Time, after string) (span, error) {
 
 func (b span) empty() bool { return b.after != nil && b.from.After(b.due) }
 
-// passed reports whether the entry of a shard was on an earlier page. The query of a
-// shard before the one of the last entry begins with what was due at the same time.
+// passed reports whether the entry of a shard was on an earlier page. The query of a shard before the one of the last
+// entry begins with what was due at the same time.
 func (b span) passed(shard int64, e entry) bool {
 	return b.after != nil && shard < b.after.Shard && !e.Due.After(b.from)
 }
@@ -167,9 +279,8 @@ func (s *Store) shard(ctx context.Context, shard int64, b span, limit int) (foun
 	return found, cut, err
 }
 
-// entry reads an entry of the index; not living is one whose record has expired. One
-// whose due time cannot be read counts as due with the one before it, and is no place
-// to go on behind.
+// entry reads an entry of the index; not living is one whose record has expired. One whose due time cannot be read
+// counts as due with the one before it, and is no place to go on behind.
 func (s *Store) entry(it item, shard int64, before time.Time) (e entry, living bool) {
 	at, err := it.time(attrDueAt)
 	if err != nil {
@@ -189,117 +300,4 @@ func (s *Store) entry(it item, shard int64, before time.Time) (e entry, living b
 	}
 	e.fault = err
 	return e, err != nil || expires.IsZero() || s.now().Before(expires)
-}
-
-// Get implements broker.Store: one strongly consistent read.
-func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
-	r, err := s.record(ctx, key)
-	if err != nil {
-		return broker.Record{}, fmt.Errorf("get %s: %w", named(key), err)
-	}
-	return r, nil
-}
-
-func (s *Store) record(ctx context.Context, key broker.Key) (broker.Record, error) {
-	at, err := placeOf(key)
-	if errors.Is(err, broker.ErrTooLarge) {
-		return broker.Record{}, broker.ErrNotFound // it cannot have been stored
-	}
-	if err != nil {
-		return broker.Record{}, err
-	}
-	it, err := s.get(ctx, at)
-	if err != nil {
-		return broker.Record{}, err
-	}
-	return s.living(it)
-}
-
-// get returns nil for an item that is not there.
-func (s *Store) get(ctx context.Context, at place) (item, error) {
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:      s.table,
-		Key:            map[string]types.AttributeValue{attrPK: raw(at.pk), attrSK: raw(at.sk)},
-		ConsistentRead: aws.Bool(true),
-	}, s.within(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return out.Item, nil
-}
-
-// living decodes an item, or returns ErrNotFound for none and an expired one.
-func (s *Store) living(it item) (broker.Record, error) {
-	if len(it) == 0 {
-		return broker.Record{}, broker.ErrNotFound
-	}
-	r, err := decode(it)
-	if err == nil && r.Expired(s.now()) {
-		return broker.Record{}, broker.ErrNotFound
-	}
-	return r, err
-}
-
-// Bindings implements broker.Store: strongly consistent, a call for each megabyte.
-// The binding id of the key is not looked at.
-func (s *Store) Bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
-	records, err := s.bindings(ctx, instance.Instance())
-	if err != nil {
-		return nil, fmt.Errorf("bindings of %s: %w", named(instance.Instance()), err)
-	}
-	return records, nil
-}
-
-func (s *Store) bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
-	at, err := placeOf(instance)
-	if errors.Is(err, broker.ErrTooLarge) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var records []broker.Record
-	err = s.query(ctx, s.under(at.pk, bindingPrefix), func(it item) (bool, error) {
-		r, err := s.living(it)
-		switch {
-		case err == nil:
-			records = append(records, r)
-		case !errors.Is(err, broker.ErrNotFound):
-			return false, err
-		}
-		return true, nil
-	})
-	return records, err
-}
-
-// under asks for the items of a partition whose sort key begins with prefix.
-func (s *Store) under(pk []byte, prefix string) *dynamodb.QueryInput {
-	return &dynamodb.QueryInput{
-		TableName:                s.table,
-		ConsistentRead:           aws.Bool(true),
-		KeyConditionExpression:   aws.String("#pk = :pk AND begins_with(#sk, :prefix)"),
-		ExpressionAttributeNames: map[string]string{"#pk": attrPK, "#sk": attrSK},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":pk": raw(pk), ":prefix": raw([]byte(prefix)),
-		},
-	}
-}
-
-// query hands on item after item, page after page, until each has enough.
-func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
-	for {
-		page, err := s.client.Query(ctx, in, s.within(ctx))
-		if err != nil {
-			return err
-		}
-		for _, it := range page.Items {
-			if more, err := each(it); err != nil || !more {
-				return err
-			}
-		}
-		if len(page.LastEvaluatedKey) == 0 {
-			return nil
-		}
-		in.ExclusiveStartKey = page.LastEvaluatedKey
-	}
 }

@@ -70,8 +70,8 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// TestUnfinishedAcrossShards is about more operations than one shard has, and about
-// pages that end before enough living ones were found.
+// TestUnfinishedAcrossShards is about more operations than one shard has, and about pages that end before enough living
+// ones were found.
 func TestUnfinishedAcrossShards(t *testing.T) {
 	t.Parallel()
 	table, _ := newTable(t)
@@ -124,8 +124,8 @@ func TestIndexIsLeft(t *testing.T) {
 	}
 }
 
-// TestUnfinishedPassesOverWhatItCannotRead: items that no Ferry wrote, among those of
-// the others, on whatever page they come.
+// TestUnfinishedPassesOverWhatItCannotRead: items that no Ferry wrote, among those of the others, on whatever page they
+// come.
 func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 	t.Parallel()
 	table, client := newTable(t)

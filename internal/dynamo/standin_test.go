@@ -45,8 +45,7 @@ func configFor(endpoint string, client aws.HTTPClient) aws.Config {
 	}
 }
 
-// newTable makes an empty table of the test's own and returns its name and a client to
-// look into it with.
+// newTable makes an empty table of the test's own and returns its name and a client to look into it with.
 func newTable(t testing.TB) (string, *dynamodb.Client) {
 	t.Helper()
 	client := dynamodb.NewFromConfig(configFor(standIn.URL(t), nil))
@@ -70,11 +69,10 @@ func on(t testing.TB, table string, now func() time.Time, l *line) *Store {
 	return s
 }
 
-// line is the way to DynamoDB, as an HTTP client. It takes note of what goes by, and
-// its hooks make it fail.
+// line is the way to DynamoDB, as an HTTP client. It takes note of what goes by, and its hooks make it fail.
 type line struct {
-	// before returns an answer that the call gets instead of DynamoDB's; n counts the
-	// calls of the operation from 1. nil goes on.
+	// before returns an answer that the call gets instead of DynamoDB's; n counts the calls of the operation from 1.
+	// nil goes on.
 	before func(operation string, n int) *http.Response
 	// lost says that DynamoDB does what it was asked to and its answer never arrives.
 	lost func(operation string, n int) bool
@@ -96,9 +94,8 @@ type call struct {
 
 var errAnswerLost = errors.New("connection reset by peer")
 
-// newLine uses a connection for each call: on one that it kept, the stand-in loses
-// answers of its own accord, and calls could not be counted. The contract suite keeps
-// its connections, and bears that.
+// newLine uses a connection for each call: on one that it kept, the stand-in loses answers of its own accord, and calls
+// could not be counted. The contract suite keeps its connections, and bears that.
 func newLine() *line {
 	return &line{next: awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.DisableKeepAlives = true })}
 }

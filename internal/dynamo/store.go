@@ -1,3 +1,25 @@
+// Package dynamo keeps Ferry's records in one DynamoDB table: broker.Store and broker.CatalogStore for a broker that
+// runs as many short-lived processes.
+//
+// # The table
+//
+// Table is its definition. pk is client#instance_id and sk is "instance" or binding#binding_id, so that a query reads
+// the bindings of an instance. Both are of type B: ids are any bytes, and bytes need no escaping that would outgrow the
+// key limits. Client names have no '#', so the first one divides; a partition without any belongs to a client as a
+// whole and holds its catalog.
+//
+// An item has the attributes that conditions, the index and DynamoDB's TTL ask for, and the rest of the record as JSON
+// in body. What a record holds letter for letter stays outside of the JSON, in attributes of type B.
+//
+// # Writes
+//
+// Every write of a record is one PutItem on condition of the stored revision. A refused one comes back with the item
+// that refused it, at no further call. Each carries a fresh number in the attribute write, by which a write that the
+// SDK repeated, because its answer was lost, recognises itself and counts as won.
+//
+// DynamoDB may delete what has expired days late, so expires, the exact time, is part of every condition and checked on
+// every read; expires_at is for the TTL only. The index due is read by Unfinished and by nothing else: it lags behind.
+// The same page has the reasons.
 package dynamo
 
 import (
@@ -18,9 +40,8 @@ import (
 
 // Options say where the table is and what a Store may use.
 type Options struct {
-	// Config has region, credentials and, from AWS_ENDPOINT_URL, the address of a
-	// stand-in. An HTTP client of the SDK gets a time limit for each try; one of
-	// another make is used as it is. A Retryer in it is not used.
+	// Config has region, credentials and, from AWS_ENDPOINT_URL, the address of a stand-in. An HTTP client of the SDK
+	// gets a time limit for each try; one of another make is used as it is. A Retryer in it is not used.
 	Config aws.Config
 	// Endpoint overrides the address of DynamoDB; empty means Config's.
 	Endpoint string
@@ -32,13 +53,11 @@ type Options struct {
 	Random io.Reader
 }
 
-// Store is a broker.Store and broker.CatalogStore in a DynamoDB table. Any number of
-// goroutines may call its methods, and any number of Stores may share a table. It has
-// nothing to close.
+// Store is a broker.Store and broker.CatalogStore in a DynamoDB table. Any number of goroutines may call its methods,
+// and any number of Stores may share a table. It has nothing to close.
 //
-// Throttling, faults of the service and of the network are tried again, a few times
-// and not beyond the context's deadline. An error that is none of package broker's
-// then leaves open whether a write happened.
+// Throttling, faults of the service and of the network are tried again, a few times and not beyond the context's
+// deadline. An error that is none of package broker's then leaves open whether a write happened.
 type Store struct {
 	client *dynamodb.Client
 	table  *string
@@ -53,8 +72,7 @@ var (
 	_ broker.AuditStore   = (*Store)(nil)
 )
 
-// New returns a Store without calling anybody: whether the table is there shows at the
-// first use, or with Ping.
+// New returns a Store without calling anybody: whether the table is there shows at the first use, or with Ping.
 func New(o Options) (*Store, error) {
 	if o.Table == "" || o.Now == nil {
 		return nil, errors.New("store on DynamoDB: table and clock must be given")
@@ -112,35 +130,32 @@ func (s *Store) writeNumber() ([]byte, error) {
 }
 
 const (
-	// maxAttempts and maxBackoff bound what a call can cost beyond its own time: with
-	// the pauses of the SDK, at most four times a second.
+	// maxAttempts and maxBackoff bound what a call can cost beyond its own time: with the pauses of the SDK, at most
+	// four times a second.
 	maxAttempts = 5
 	maxBackoff  = time.Second
-	// attemptTimeout is when a try that got no answer is given up for the next one;
-	// DynamoDB answers in milliseconds.
+	// attemptTimeout is when a try that got no answer is given up for the next one; DynamoDB answers in milliseconds.
 	attemptTimeout = 4 * time.Second
-	// roomForAnother is what has to be left of a budget after a pause: a try, and the
-	// answer to the platform.
+	// roomForAnother is what has to be left of a budget after a pause: a try, and the answer to the platform.
 	roomForAnother = 250 * time.Millisecond
 )
 
-// newRetryer is the SDK's own, with its quota for all calls together. The adaptive
-// mode stays off: it delays calls before anything was refused.
+// newRetryer is the SDK's own, with its quota for all calls together. The adaptive mode stays off: it delays calls
+// before anything was refused.
 func newRetryer() aws.RetryerV2 {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
 		o.MaxAttempts, o.MaxBackoff = maxAttempts, maxBackoff
 	})
 }
 
-// frugal gives up while there is time left to say so, instead of sleeping into the
-// end of the call's context. It belongs to one call.
+// frugal gives up while there is time left to say so, instead of sleeping into the end of the call's context. It
+// belongs to one call.
 type frugal struct {
 	aws.RetryerV2
 	ctx context.Context
 }
 
-// RetryDelay returns the pause before the next try, or the fault when the context
-// ends too soon for one.
+// RetryDelay returns the pause before the next try, or the fault when the context ends too soon for one.
 func (f frugal) RetryDelay(attempt int, fault error) (time.Duration, error) {
 	pause, err := f.RetryerV2.RetryDelay(attempt, fault)
 	if err != nil {
@@ -152,8 +167,7 @@ func (f frugal) RetryDelay(attempt int, fault error) (time.Duration, error) {
 	return pause, nil
 }
 
-// endsWithin asks the context instead of a clock: a shorter deadline of its own is
-// not granted to a child.
+// endsWithin asks the context instead of a clock: a shorter deadline of its own is not granted to a child.
 func endsWithin(ctx context.Context, d time.Duration) bool {
 	end, ok := ctx.Deadline()
 	if !ok {

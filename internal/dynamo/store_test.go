@@ -182,9 +182,9 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// TestCalls holds what each use costs: calls, and of writes the capacity units for a
-// record as long as they are in life, the index's included. The stand-in does not count
-// reads by their size, and does not say that a refused write costs what it would have.
+// TestCalls holds what each use costs: calls, and of writes the capacity units for a record as long as they are in
+// life, the index's included. The stand-in does not count reads by their size, and does not say that a refused write
+// costs what it would have.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	table, _ := newTable(t)
