@@ -45,10 +45,12 @@ type Options struct {
 	Config aws.Config
 	// Endpoint overrides the address of DynamoDB; empty means Config's.
 	Endpoint string
-	// Table is the name of a table as Table defines it. Required.
+	// Table is the name of the table. Required.
 	Table string
 	// Now is the clock that records expire by. Required.
 	Now func() time.Time
+	// Deadlines is the clock that the deadlines of contexts are set by; nil means Now.
+	Deadlines func() time.Time
 	// Random is what writes are numbered from; nil means crypto/rand.
 	Random io.Reader
 }
@@ -59,11 +61,12 @@ type Options struct {
 // Throttling, faults of the service and of the network are tried again, a few times and not beyond the context's
 // deadline. An error that is none of package broker's then leaves open whether a write happened.
 type Store struct {
-	client *dynamodb.Client
-	table  *string
-	now    func() time.Time
-	random io.Reader
-	part   int // bytes of a catalog in one item
+	client    *dynamodb.Client
+	table     *string
+	now       func() time.Time
+	deadlines func() time.Time
+	random    io.Reader
+	part      int // bytes of a catalog in one item
 }
 
 var (
@@ -80,6 +83,9 @@ func New(o Options) (*Store, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
+	if o.Deadlines == nil {
+		o.Deadlines = o.Now
+	}
 	client := dynamodb.NewFromConfig(o.Config, func(c *dynamodb.Options) {
 		c.Retryer = newRetryer()
 		c.RetryMaxAttempts = 0 // newRetryer's word counts, not the environment's
@@ -88,7 +94,9 @@ func New(o Options) (*Store, error) {
 			c.BaseEndpoint = aws.String(o.Endpoint)
 		}
 	})
-	return &Store{client: client, table: aws.String(o.Table), now: o.Now, random: o.Random, part: partBytes}, nil
+	return &Store{
+		client: client, table: aws.String(o.Table), now: o.Now, deadlines: o.Deadlines, random: o.Random, part: partBytes,
+	}, nil
 }
 
 // limited keeps what a client of the SDK was built with: AWS_CA_BUNDLE among others.
@@ -113,9 +121,10 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // within is for each call: its tries end with the context's budget.
 func (s *Store) within(ctx context.Context) func(*dynamodb.Options) {
+	end, limited := ctx.Deadline()
 	return func(o *dynamodb.Options) {
-		if whole, ok := o.Retryer.(aws.RetryerV2); ok {
-			o.Retryer = frugal{RetryerV2: whole, ctx: ctx}
+		if whole, ok := o.Retryer.(aws.RetryerV2); ok && limited {
+			o.Retryer = untilDeadline{RetryerV2: whole, now: s.deadlines, end: end}
 		}
 	}
 }
@@ -136,8 +145,8 @@ const (
 	maxBackoff  = time.Second
 	// attemptTimeout is when a try that got no answer is given up for the next one; DynamoDB answers in milliseconds.
 	attemptTimeout = 4 * time.Second
-	// roomForAnother is what has to be left of a budget after a pause: a try, and the answer to the platform.
-	roomForAnother = 250 * time.Millisecond
+	// timeForAnother is what has to be left of a budget after a pause: a try, and the answer to the platform.
+	timeForAnother = 250 * time.Millisecond
 )
 
 // newRetryer is the SDK's own, with its quota for all calls together. The adaptive mode stays off: it delays calls
@@ -148,33 +157,21 @@ func newRetryer() aws.RetryerV2 {
 	})
 }
 
-// frugal gives up while there is time left to say so, instead of sleeping into the end of the call's context. It
-// belongs to one call.
-type frugal struct {
+// untilDeadline gives up while there is time left to say so, instead of sleeping into the end of the call's context.
+type untilDeadline struct {
 	aws.RetryerV2
-	ctx context.Context
+	now func() time.Time
+	end time.Time
 }
 
-// RetryDelay returns the pause before the next try, or the fault when the context ends too soon for one.
-func (f frugal) RetryDelay(attempt int, fault error) (time.Duration, error) {
-	pause, err := f.RetryerV2.RetryDelay(attempt, fault)
+// RetryDelay returns the pause before the next try, or the fault when the deadline is too near for one.
+func (d untilDeadline) RetryDelay(attempt int, fault error) (time.Duration, error) {
+	pause, err := d.RetryerV2.RetryDelay(attempt, fault)
 	if err != nil {
 		return 0, err
 	}
-	if endsWithin(f.ctx, pause+roomForAnother) {
+	if d.end.Sub(d.now()) <= pause+timeForAnother {
 		return 0, fmt.Errorf("no time for another try: %w", fault)
 	}
 	return pause, nil
-}
-
-// endsWithin asks the context instead of a clock: a shorter deadline of its own is not granted to a child.
-func endsWithin(ctx context.Context, d time.Duration) bool {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return false
-	}
-	child, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	granted, _ := child.Deadline()
-	return !granted.Before(end)
 }

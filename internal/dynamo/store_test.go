@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 	standIn.URL(t)
 	brokertest.TestStore(t, func(t *testing.T, now func() time.Time) brokertest.Store {
 		table, _ := newTable(t)
-		s, err := New(Options{Config: configFor(standIn.URL(t), nil), Table: table, Now: now})
+		s, err := New(Options{Config: configFor(standIn.URL(t), nil), Table: table, Now: now, Deadlines: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ var faults = map[string]func() *http.Response{
 // offlineStore has nobody behind it.
 func offlineStore(t *testing.T, l *line) *Store {
 	t.Helper()
-	s, err := New(Options{Config: configFor("http://127.0.0.1:1", l), Table: "t", Now: atEpoch})
+	s, err := New(Options{Config: configFor("http://127.0.0.1:1", l), Table: "t", Now: atEpoch, Deadlines: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestBudget(t *testing.T) {
 					begun := time.Now()
 					l := offline(t, func(string, int) *http.Response { return refusal(400, "ThrottlingException") })
 					err := u.call(ctx, offlineStore(t, l))
-					if spare := budget - time.Since(begun); ctx.Err() != nil || spare < min(budget, roomForAnother) {
+					if spare := budget - time.Since(begun); ctx.Err() != nil || spare < min(budget, timeForAnother) {
 						t.Errorf("of %v %v were left: %v", budget, spare, ctx.Err())
 					}
 					if fault, ok := errors.AsType[coded](err); !ok || fault.ErrorCode() != "ThrottlingException" {

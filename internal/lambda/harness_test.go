@@ -395,7 +395,7 @@ func newTableHarness(t *testing.T, client aws.HTTPClient) *tableHarness {
 	if _, made := errors.AsType[*types.ResourceInUseException](err); err != nil && !made {
 		t.Fatal(err)
 	}
-	if h.store, err = dynamo.New(dynamo.Options{Config: h.config, Table: h.name, Now: h.now}); err != nil {
+	if h.store, err = dynamo.New(dynamo.Options{Config: h.config, Table: h.name, Now: h.now, Deadlines: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	h.over(h.store, h.store, h.configuration)
