@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math/big"
 	"strconv"
 	"strings"
 	"time"
@@ -284,25 +283,32 @@ func (it item) time(name string) (time.Time, error) {
 // instant is a time as a number that DynamoDB compares exactly: seconds since 1970, with nine decimals (numbers keep 38
 // digits).
 func instant(t time.Time) types.AttributeValue {
-	n := big.NewInt(t.Unix())
-	n.Mul(n, big.NewInt(int64(time.Second)))
-	n.Add(n, big.NewInt(int64(t.Nanosecond())))
-	seconds := new(big.Rat).SetFrac(n, big.NewInt(int64(time.Second)))
-	return &types.AttributeValueMemberN{Value: seconds.FloatString(9)}
+	seconds, nanos, sign := t.Unix(), int64(t.Nanosecond()), ""
+	if seconds < 0 {
+		seconds, sign = -seconds, "-"
+		if nanos > 0 { // they count forward from the second before
+			seconds, nanos = seconds-1, int64(time.Second)-nanos
+		}
+	}
+	return &types.AttributeValueMemberN{Value: fmt.Sprintf("%s%d.%09d", sign, seconds, nanos)}
 }
 
 // parseInstant reads a number as DynamoDB gives it back: without trailing zeros.
 func parseInstant(s string) (time.Time, error) {
-	seconds, ok := new(big.Rat).SetString(s)
-	if !ok {
+	const decimals = 9
+	whole, fraction, _ := strings.Cut(s, ".")
+	seconds, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || len(fraction) > decimals {
 		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
 	}
-	seconds.Mul(seconds, big.NewRat(int64(time.Second), 1))
-	whole, nanos := new(big.Int).DivMod(seconds.Num(), big.NewInt(int64(time.Second)), new(big.Int))
-	if !seconds.IsInt() || !whole.IsInt64() {
+	nanos, err := strconv.ParseUint(fraction+strings.Repeat("0", decimals-len(fraction)), 10, 32)
+	if err != nil {
 		return time.Time{}, fmt.Errorf("%w: time %.40q", errBadItem, s)
 	}
-	return time.Unix(whole.Int64(), nanos.Int64()).UTC(), nil
+	if strings.HasPrefix(whole, "-") {
+		return time.Unix(seconds, -int64(nanos)).UTC(), nil
+	}
+	return time.Unix(seconds, int64(nanos)).UTC(), nil
 }
 
 // nextSecond is the first full second not before t.
@@ -314,8 +320,9 @@ func nextSecond(t time.Time) types.AttributeValue {
 	return number(seconds)
 }
 
-// Table is the definition of the table that a Store expects: two binary keys, the sparse index of operations that run,
-// billed by request. Whoever creates the table by other means (template.yaml) has to agree with it and with TimeToLive.
+// Table is the definition of the table that a Store expects: two binary keys, the
+// sparse index of operations that run, billed by request. Whoever creates the table
+// by other means (template.yaml) has to agree with it and with TimeToLive.
 func Table(name string) *dynamodb.CreateTableInput {
 	return &dynamodb.CreateTableInput{
 		TableName:   aws.String(name),
@@ -338,7 +345,8 @@ func Table(name string) *dynamodb.CreateTableInput {
 	}
 }
 
-// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the table only grows.
+// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the
+// table only grows.
 func TimeToLive(name string) *dynamodb.UpdateTimeToLiveInput {
 	return &dynamodb.UpdateTimeToLiveInput{
 		TableName: aws.String(name),
