@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -318,47 +316,4 @@ func nextSecond(t time.Time) types.AttributeValue {
 		seconds++
 	}
 	return number(seconds)
-}
-
-// Table is the definition of the table that a Store expects: two binary keys, the
-// sparse index of operations that run, billed by request. Whoever creates the table
-// by other means (template.yaml) has to agree with it and with TimeToLive.
-func Table(name string) *dynamodb.CreateTableInput {
-	return &dynamodb.CreateTableInput{
-		TableName:   aws.String(name),
-		BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: aws.String(attrPK), AttributeType: types.ScalarAttributeTypeB},
-			{AttributeName: aws.String(attrSK), AttributeType: types.ScalarAttributeTypeB},
-			{AttributeName: aws.String(attrDueShard), AttributeType: types.ScalarAttributeTypeN},
-			{AttributeName: aws.String(attrDueAt), AttributeType: types.ScalarAttributeTypeN},
-		},
-		KeySchema: keySchema(attrPK, attrSK),
-		GlobalSecondaryIndexes: []types.GlobalSecondaryIndex{{
-			IndexName: aws.String(dueIndex),
-			KeySchema: keySchema(attrDueShard, attrDueAt),
-			Projection: &types.Projection{
-				ProjectionType:   types.ProjectionTypeInclude,
-				NonKeyAttributes: []string{attrOperation, attrExpires},
-			},
-		}},
-	}
-}
-
-// TimeToLive lets DynamoDB delete what has expired. A Store is right without it; the
-// table only grows.
-func TimeToLive(name string) *dynamodb.UpdateTimeToLiveInput {
-	return &dynamodb.UpdateTimeToLiveInput{
-		TableName: aws.String(name),
-		TimeToLiveSpecification: &types.TimeToLiveSpecification{
-			AttributeName: aws.String(attrTTL), Enabled: aws.Bool(true),
-		},
-	}
-}
-
-func keySchema(hash, sort string) []types.KeySchemaElement {
-	return []types.KeySchemaElement{
-		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
-		{AttributeName: aws.String(sort), KeyType: types.KeyTypeRange},
-	}
 }

@@ -1,7 +1,6 @@
 package dynamo
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -9,66 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
-
-func TestTable(t *testing.T) {
-	t.Parallel()
-	t.Run("DynamoDB takes the definition and its TTL", func(t *testing.T) {
-		t.Parallel()
-		table, client := newTable(t)
-		if _, err := client.UpdateTimeToLive(t.Context(), TimeToLive(table)); err != nil {
-			t.Fatal(err)
-		}
-		out, err := client.DescribeTimeToLive(t.Context(), &dynamodb.DescribeTimeToLiveInput{TableName: aws.String(table)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := aws.ToString(out.TimeToLiveDescription.AttributeName); got != "expires_at" {
-			t.Errorf("TTL looks at %q; want expires_at", got)
-		}
-	})
-	t.Run("the definition is what it is out there", func(t *testing.T) {
-		t.Parallel()
-		got, err := json.Marshal(Table("ferry"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var defined struct {
-			BillingMode            string
-			AttributeDefinitions   []struct{ AttributeName, AttributeType string }
-			KeySchema              []struct{ AttributeName, KeyType string }
-			GlobalSecondaryIndexes []struct {
-				IndexName  string
-				KeySchema  []struct{ AttributeName, KeyType string }
-				Projection struct {
-					ProjectionType   string
-					NonKeyAttributes []string
-				}
-			}
-		}
-		if err := json.Unmarshal(got, &defined); err != nil {
-			t.Fatal(err)
-		}
-		want := `{"BillingMode":"PAY_PER_REQUEST",` +
-			`"AttributeDefinitions":[{"AttributeName":"pk","AttributeType":"B"},{"AttributeName":"sk","AttributeType":"B"},` +
-			`{"AttributeName":"due_shard","AttributeType":"N"},{"AttributeName":"due_at","AttributeType":"N"}],` +
-			`"KeySchema":[{"AttributeName":"pk","KeyType":"HASH"},{"AttributeName":"sk","KeyType":"RANGE"}],` +
-			`"GlobalSecondaryIndexes":[{"IndexName":"due",` +
-			`"KeySchema":[{"AttributeName":"due_shard","KeyType":"HASH"},{"AttributeName":"due_at","KeyType":"RANGE"}],` +
-			`"Projection":{"ProjectionType":"INCLUDE","NonKeyAttributes":["operation","expires"]}}]}`
-		text, err := json.Marshal(defined)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, string(text)); d != "" {
-			t.Errorf("-want +got:\n%s", d)
-		}
-	})
-}
 
 // TestUnfinishedAcrossShards is about more operations than one shard has, and about pages that end before enough living
 // ones were found.

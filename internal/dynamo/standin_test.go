@@ -50,7 +50,7 @@ func newTable(t testing.TB) (string, *dynamodb.Client) {
 	t.Helper()
 	client := dynamodb.NewFromConfig(configFor(standIn.URL(t), nil))
 	name := fmt.Sprintf("ferry-%d", tables.Add(1))
-	_, err := client.CreateTable(t.Context(), Table(name))
+	_, err := client.CreateTable(t.Context(), standin.Table(name))
 	// The stand-in loses an answer now and then; then the SDK asks for the table again.
 	if _, made := errors.AsType[*types.ResourceInUseException](err); err != nil && !made {
 		t.Fatal(err)

@@ -3,10 +3,10 @@
 //
 // # The table
 //
-// Table is its definition. pk is client#instance_id and sk is "instance" or binding#binding_id, so that a query reads
-// the bindings of an instance. Both are of type B: ids are any bytes, and bytes need no escaping that would outgrow the
-// key limits. Client names have no '#', so the first one divides; a partition without any belongs to a client as a
-// whole and holds its catalog.
+// docs/adr/0013-one-table-on-dynamodb.md has its definition. pk is client#instance_id and sk is "instance" or
+// binding#binding_id, so that a query reads the bindings of an instance. Both are of type B: ids are any bytes, and
+// bytes need no escaping that would outgrow the key limits. Client names have no '#', so the first one divides; a
+// partition without any belongs to a client as a whole and holds its catalog.
 //
 // An item has the attributes that conditions, the index and DynamoDB's TTL ask for, and the rest of the record as JSON
 // in body. What a record holds letter for letter stays outside of the JSON, in attributes of type B.

@@ -391,7 +391,7 @@ func newTableHarness(t *testing.T, client aws.HTTPClient) *tableHarness {
 		Region: "us-east-1", BaseEndpoint: aws.String(cloud.URL(t)), HTTPClient: client, Credentials: aws.CredentialsProviderFunc(credentials),
 	}}
 	h.client = dynamodb.NewFromConfig(h.config)
-	_, err := h.client.CreateTable(t.Context(), dynamo.Table(h.name))
+	_, err := h.client.CreateTable(t.Context(), standin.Table(h.name))
 	if _, made := errors.AsType[*types.ResourceInUseException](err); err != nil && !made {
 		t.Fatal(err)
 	}
