@@ -2,9 +2,14 @@ package dynamo
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
@@ -135,6 +140,53 @@ func lostRead(t *testing.T) {
 	l.lost = lostAt("GetItem", 1)
 	s := on(t, table, atEpoch, l)
 	mustHold(t, s, mustPut(t, s, claimed(keyOf("i")), 0))
+}
+
+// TestDroppedParameters are in no item of the table once the write that dropped them has returned.
+func TestDroppedParameters(t *testing.T) {
+	t.Parallel()
+	const marked = "hunter2-MARKED-SECRET"
+	table, client := newTable(t)
+	s := on(t, table, atEpoch, newLine())
+	found := func() (n int) {
+		t.Helper()
+		out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(table)})
+		if err != nil || len(out.Items) != 3 {
+			t.Fatalf("%d items, %v; want 3", len(out.Items), err)
+		}
+		for _, it := range out.Items {
+			n += strings.Count(fmt.Sprint(plainly(it)), marked)
+		}
+		return n
+	}
+	secret := claimed(keyOf("dropped"))
+	secret.Parameters = []byte(`{"password":"` + marked + `"}`)
+	mustPut(t, s, secret, 0)
+	secret.Key = keyOf("replaced")
+	mustPut(t, s, secret, 0)
+	expiring := done(keyOf("expired"))
+	expiring.Parameters, expiring.Lifecycle.ExpiresAt = secret.Parameters, epoch
+	mustPut(t, s, expiring, 0)
+	if n := found(); n != 3 {
+		t.Fatalf("the parameters are found %d times before they are dropped, want 3: the test sees nothing", n)
+	}
+	mustPut(t, s, running(keyOf("dropped")), 1)
+	mustPut(t, s, claimed(keyOf("replaced")), 1)
+	mustPut(t, s, running(keyOf("expired")), 0)
+	if n := found(); n != 0 {
+		t.Errorf("the parameters are found %d times", n)
+	}
+}
+
+// plainly is all that an item says.
+func plainly(it item) (words []string) {
+	for name, value := range it {
+		words = append(words, name, string(it.raw(name)), it.text(name))
+		if n, ok := value.(*types.AttributeValueMemberN); ok {
+			words = append(words, n.Value)
+		}
+	}
+	return words
 }
 
 func mustPut(t *testing.T, s *Store, r broker.Record, revision int64) broker.Record {

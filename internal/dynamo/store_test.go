@@ -224,18 +224,6 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestRecordsAreSmall holds what a record of life weighs: two units a write, one a read.
-func TestRecordsAreSmall(t *testing.T) {
-	t.Parallel()
-	for name, r := range map[string]broker.Record{"claimed": claimed(keyOf(guid)), "running": running(keyOf(guid)), "done": done(keyOf(guid))} {
-		it := mustEncode(t, r)
-		t.Logf("%s: %d bytes", name, it.size())
-		if it.size() > 2<<10 {
-			t.Errorf("%s: %d bytes; want 2 KiB at most", name, it.size())
-		}
-	}
-}
-
 func bill(calls []*call) string {
 	var lines []string
 	for _, c := range calls {
@@ -256,10 +244,6 @@ func bill(calls []*call) string {
 
 func TestConstruction(t *testing.T) {
 	t.Parallel()
-	t.Run("a Store is made without calling anybody", func(t *testing.T) {
-		t.Parallel()
-		offlineStore(t, offline(t, func(string, int) *http.Response { return nil }))
-	})
 	t.Run("table and clock are required", func(t *testing.T) {
 		t.Parallel()
 		for name, o := range map[string]Options{"no table": {Now: atEpoch}, "no clock": {Table: "t"}} {
