@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/ferry-broker/ferry/internal/broker"
+	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
 // BenchmarkGroupCommit compares the store's group commit with bbolt's own Batch, which waits for MaxBatchDelay before
@@ -119,4 +123,53 @@ func viaBatch(s *Store, delay time.Duration) putFunc {
 		}
 		return p.answer()
 	}
+}
+
+// typical weighs what a Kubernetes platform makes a record weigh.
+func typical(key broker.Key) broker.Record {
+	guid := "6f1b3e0a-9f3e-4c55-8a59-0123456789ab"
+	r := plain(key, guid, "")
+	r.Salt = make([]byte, 16)
+	r.Attributes = broker.Attributes{ServiceID: guid, PlanID: guid, OfferingName: "postgres", PlanGUID: guid, Parameters: guid + guid, Owner: guid + guid}
+	r.Context = []byte(`{"platform":"kubernetes","namespace":"a-namespace","clusterid":"` + guid + `","instance_name":"` + guid + `"}`)
+	r.OriginatingIdentity = "kubernetes " + strings.Repeat("eyJ1c2VybmFtZSI6", 12)
+	r.Lifecycle.CFGUID = guid
+	r.Lifecycle.Finished = []lifecycle.Finished{{ID: "create-" + guid, Verb: lifecycle.Create, Succeeded: true, EndedAt: time.Unix(1e9, 0)}}
+	return r
+}
+
+// BenchmarkOpen reads a folder of 10,000 instances, each of which was written five times.
+func BenchmarkOpen(b *testing.B) {
+	dir := b.TempDir()
+	s, err := Open(b.Context(), Options{Dir: dir, Now: time.Now})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for revision := range int64(5) {
+		var all sync.WaitGroup
+		for n := range 10_000 {
+			all.Go(func() {
+				key := broker.Key{Client: "client", InstanceID: fmt.Sprint(n)}
+				if _, err := s.Put(b.Context(), typical(key), revision); err != nil {
+					b.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	for b.Loop() {
+		b.StopTimer()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if s, err = Open(b.Context(), Options{Dir: dir, Now: time.Now}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, storeFile))
+	if err = errors.Join(err, s.Close()); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(info.Size())
 }

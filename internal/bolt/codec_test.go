@@ -134,6 +134,22 @@ func TestDecodeItem(t *testing.T) {
 			}
 		}
 	})
+	t.Run("so is a catalog", func(t *testing.T) {
+		t.Parallel()
+		value, err := encodeCatalog(broker.StoredCatalog{Body: []byte(`{"offerings":[]}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range value {
+			if _, err := decodeCatalog("c", value[:n]); !errors.Is(err, errBadItem) {
+				t.Errorf("%d of %d bytes: %v; want errBadItem", n, len(value), err)
+			}
+		}
+		value[0] = format1 + 1
+		if _, err := decodeCatalog("c", value); err == nil || !strings.Contains(err.Error(), "newer Ferry") {
+			t.Errorf("format 2: %v", err)
+		}
+	})
 	t.Run("an item of a later format is named as such", func(t *testing.T) {
 		t.Parallel()
 		later := append([]byte{format2 + 1}, whole[1:]...)

@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -165,6 +166,29 @@ func TestOverwritingBesideReadersAndWriters(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkIndexes(t, openAt(t, dir, time.Now)) // Open reads every page
+}
+
+// TestOverwritingThatFails is told by the purge, and done by the next.
+func TestOverwritingThatFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openAt(t, dir, time.Now)
+	mustPut(t, s, plain(bindingOf(1), "a", fmt.Sprintf(`{"password":%q}`, marked)), 0)
+	mustPut(t, s, plain(bindingOf(1), "b", ""), 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.wipe(ctx); !errors.Is(err, context.Canceled) || !lies(t, dir, marked) {
+		t.Errorf("cancelled: %v", err)
+	}
+	full := errors.New("the disk is gone")
+	s.sync = func(*bbolt.DB) error { return full }
+	if _, err := s.Purge(t.Context()); !errors.Is(err, full) || !strings.Contains(err.Error(), "overwrite free pages") {
+		t.Errorf("Purge: %v; want what failed", err)
+	}
+	s.sync = (*bbolt.DB).Sync
+	if _, err := s.Purge(t.Context()); err != nil || lies(t, dir, marked) {
+		t.Errorf("the next purge: %v", err)
+	}
 }
 
 // TestAReaderKeepsItsPages: those of its snapshot that a commit has freed since are overwritten after it.
