@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -91,7 +92,12 @@ func (s *Store) putCatalog(ctx context.Context, c broker.StoredCatalog, revision
 	if len(c.Body) > MaxCatalogBytes || len(c.Client) > maxPartitionBytes {
 		return broker.StoredCatalog{}, broker.ErrTooLarge
 	}
-	h, parts, err := s.newHeader(c, revision+1)
+	write, err := s.writeNumber()
+	if err != nil {
+		return broker.StoredCatalog{}, err
+	}
+	h := header{revision: revision + 1, write: write, fetched: c.Fetched.UTC()}
+	parts, err := h.pack(c.Body, s.part)
 	if err != nil {
 		return broker.StoredCatalog{}, err
 	}
@@ -110,7 +116,7 @@ func (s *Store) putCatalog(ctx context.Context, c broker.StoredCatalog, revision
 		return s.refusedCatalog(ctx, c.Client, winner, err)
 	}
 	if h.parts > 0 || mayHaveParts(answer, revision) {
-		s.discard(ctx, s.upTo(c.Client, revision+1), []byte(h.partPrefix()))
+		s.discard(ctx, partsUpTo(s.table, c.Client, revision+1), []byte(h.partPrefix()))
 	}
 	c.Revision, c.Fetched, c.Body = h.revision, h.fetched, bytes.Clone(c.Body)
 	return c, nil
@@ -160,28 +166,19 @@ type header struct {
 
 func catalogPlace(client string) place { return place{pk: []byte(client), sk: []byte(catalogSort)} }
 
-// newHeader compresses the catalog; parts are nil for one that fits into the header.
-func (s *Store) newHeader(c broker.StoredCatalog, revision int64) (header, [][]byte, error) {
-	write, err := s.writeNumber()
+// pack puts the compressed body into the header, or returns it in parts of so many bytes.
+func (h *header) pack(body []byte, part int) (parts [][]byte, err error) {
+	packed, err := pack(body)
 	if err != nil {
-		return header{}, nil, err
+		return nil, err
 	}
-	packed, err := pack(c.Body)
-	if err != nil {
-		return header{}, nil, err
-	}
-	h := header{revision: revision, write: write, fetched: c.Fetched.UTC()}
-	if len(packed) <= s.part {
+	if len(packed) <= part {
 		h.packed = packed
-		return h, nil, nil
+		return nil, nil
 	}
-	var parts [][]byte
-	for len(packed) > 0 {
-		n := min(s.part, len(packed))
-		parts, packed = append(parts, packed[:n]), packed[n:]
-	}
+	parts = slices.Collect(slices.Chunk(packed, part))
 	h.parts = int64(len(parts))
-	return h, parts, nil
+	return parts, nil
 }
 
 func (h header) encode(client string) item {
@@ -300,11 +297,11 @@ func (s *Store) discard(ctx context.Context, in *dynamodb.QueryInput, keep []byt
 	})
 }
 
-// upTo asks for the client's parts of all revisions up to one, of which no write can win any more once that one is
+// partsUpTo asks for the client's parts of all revisions up to one, of which no write can win any more once that one is
 // stored.
-func (s *Store) upTo(client string, revision int64) *dynamodb.QueryInput {
+func partsUpTo(table *string, client string, revision int64) *dynamodb.QueryInput {
 	return &dynamodb.QueryInput{
-		TableName:                s.table,
+		TableName:                table,
 		KeyConditionExpression:   aws.String("#pk = :pk AND #sk BETWEEN :first AND :last"),
 		ExpressionAttributeNames: map[string]string{"#pk": attrPK, "#sk": attrSK},
 		ExpressionAttributeValues: map[string]types.AttributeValue{

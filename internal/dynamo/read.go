@@ -134,12 +134,40 @@ func (s *Store) Unfinished(ctx context.Context, due time.Time, after string, lim
 	if limit <= 0 {
 		return broker.UnfinishedPage{Next: after}, ctx.Err()
 	}
-	page, err := s.page(ctx, due, after, limit)
+	begin, err := newSpan(s, due, after)
+	var page broker.UnfinishedPage
+	if err == nil && !begin.empty() {
+		page, err = begin.page(ctx, limit)
+	}
 	if err != nil {
 		return broker.UnfinishedPage{}, fmt.Errorf("unfinished operations due by %s: %w", due.UTC().Format(time.RFC3339), err)
 	}
 	return page, nil
 }
+
+// span is what one call of Unfinished reads: up to due, behind after.
+type span struct {
+	store     *Store
+	due, from time.Time
+	after     *position
+}
+
+func newSpan(s *Store, due time.Time, after string) (span, error) {
+	if after == "" {
+		return span{store: s, due: due}, nil
+	}
+	var at position
+	if err := json.Unmarshal([]byte(after), &at); err != nil {
+		return span{}, errBadCursor
+	}
+	from, err := parseInstant(at.Due)
+	if err != nil || len(at.PK) == 0 || len(at.SK) == 0 {
+		return span{}, errBadCursor
+	}
+	return span{store: s, due: due, from: from, after: &at}, nil
+}
+
+func (b span) empty() bool { return b.after != nil && b.from.After(b.due) }
 
 // maxPage is how many entries of the index one call asks for; DynamoDB has a limit of a megabyte besides.
 const maxPage = 1000
@@ -162,15 +190,12 @@ type entry struct {
 	fault error
 }
 
-func (s *Store) page(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
-	begin, err := newSpan(due, after)
-	if err != nil || begin.empty() {
-		return broker.UnfinishedPage{}, err
-	}
+// page reads every shard, and takes the oldest of all.
+func (b span) page(ctx context.Context, limit int) (broker.UnfinishedPage, error) {
 	var found []entry
 	more := false
 	for shard := range int64(dueShards) {
-		some, cut, err := s.shard(ctx, shard, begin, limit)
+		some, cut, err := b.shard(ctx, shard, limit)
 		if err != nil {
 			return broker.UnfinishedPage{}, err
 		}
@@ -178,6 +203,78 @@ func (s *Store) page(ctx context.Context, due time.Time, after string, limit int
 	}
 	slices.SortStableFunc(found, func(a, b entry) int { return a.Due.Compare(b.Due) })
 	return pageOf(found, more, limit)
+}
+
+// shard returns the oldest of one shard, and whether there may be more behind them.
+func (b span) shard(ctx context.Context, shard int64, limit int) (found []entry, cut bool, err error) {
+	operations, due := 0, b.from
+	err = b.store.query(ctx, b.query(shard, limit), func(it item) (bool, error) {
+		e, living := b.entry(it, shard, due)
+		due = e.Due
+		if !living || b.passed(shard, e) {
+			return true, nil
+		}
+		found = append(found, e)
+		if e.fault == nil {
+			operations++
+		}
+		cut = operations >= limit
+		return !cut, nil
+	})
+	return found, cut, err
+}
+
+func (b span) query(shard int64, limit int) *dynamodb.QueryInput {
+	in := &dynamodb.QueryInput{
+		TableName: b.store.table, IndexName: aws.String(dueIndex),
+		Limit:                    aws.Int32(int32(min(limit, maxPage))),
+		KeyConditionExpression:   aws.String("#shard = :shard AND #due <= :due"),
+		ExpressionAttributeNames: map[string]string{"#shard": attrDueShard, "#due": attrDueAt},
+		ExpressionAttributeValues: map[string]types.AttributeValue{
+			":shard": number(shard), ":due": instant(b.due),
+		},
+	}
+	switch {
+	case b.after == nil:
+	case shard == b.after.Shard:
+		in.ExclusiveStartKey = map[string]types.AttributeValue{
+			attrDueShard: number(shard), attrDueAt: &types.AttributeValueMemberN{Value: b.after.Due},
+			attrPK: raw(b.after.PK), attrSK: raw(b.after.SK),
+		}
+	default:
+		in.KeyConditionExpression = aws.String("#shard = :shard AND #due BETWEEN :from AND :due")
+		in.ExpressionAttributeValues[":from"] = instant(b.from)
+	}
+	return in
+}
+
+// passed reports whether the entry of a shard was on an earlier page. The query of a shard before the one of the last
+// entry begins with what was due at the same time.
+func (b span) passed(shard int64, e entry) bool {
+	return b.after != nil && shard < b.after.Shard && !e.Due.After(b.from)
+}
+
+// entry reads an entry of the index; not living is one whose record has expired. One whose due time cannot be read
+// counts as due with the one before it, and is no place to go on behind.
+func (b span) entry(it item, shard int64, before time.Time) (e entry, living bool) {
+	at, err := it.time(attrDueAt)
+	if err != nil {
+		return entry{Unfinished: broker.Unfinished{Due: before}, fault: err}, true
+	}
+	place := it.place()
+	e.Due, e.at = at, position{Shard: shard, PK: place.pk, SK: place.sk}
+	if n, ok := it[attrDueAt].(*types.AttributeValueMemberN); ok {
+		e.at.Due = n.Value
+	}
+	expires, err := it.time(attrExpires)
+	if err == nil {
+		e.Key, err = place.key()
+	}
+	if e.Operation = it.text(attrOperation); err == nil && e.Operation == "" {
+		err = fmt.Errorf("%w: an entry of the index without an operation", errBadItem)
+	}
+	e.fault = err
+	return e, err != nil || expires.IsZero() || b.store.now().Before(expires)
 }
 
 // pageOf takes entries until it has enough operations.
@@ -205,99 +302,4 @@ func pageOf(found []entry, more bool, limit int) (broker.UnfinishedPage, error) 
 	next, err := json.Marshal(last)
 	page.Next = string(next)
 	return page, err
-}
-
-// span is what one call of Unfinished reads: up to due, behind after.
-type span struct {
-	due, from time.Time
-	after     *position
-}
-
-func newSpan(due time.Time, after string) (span, error) {
-	if after == "" {
-		return span{due: due}, nil
-	}
-	var at position
-	if err := json.Unmarshal([]byte(after), &at); err != nil {
-		return span{}, errBadCursor
-	}
-	from, err := parseInstant(at.Due)
-	if err != nil || len(at.PK) == 0 || len(at.SK) == 0 {
-		return span{}, errBadCursor
-	}
-	return span{due: due, from: from, after: &at}, nil
-}
-
-func (b span) empty() bool { return b.after != nil && b.from.After(b.due) }
-
-// passed reports whether the entry of a shard was on an earlier page. The query of a shard before the one of the last
-// entry begins with what was due at the same time.
-func (b span) passed(shard int64, e entry) bool {
-	return b.after != nil && shard < b.after.Shard && !e.Due.After(b.from)
-}
-
-func (s *Store) shardQuery(shard int64, b span, limit int) *dynamodb.QueryInput {
-	in := &dynamodb.QueryInput{
-		TableName: s.table, IndexName: aws.String(dueIndex),
-		Limit:                    aws.Int32(int32(min(limit, maxPage))),
-		KeyConditionExpression:   aws.String("#shard = :shard AND #due <= :due"),
-		ExpressionAttributeNames: map[string]string{"#shard": attrDueShard, "#due": attrDueAt},
-		ExpressionAttributeValues: map[string]types.AttributeValue{
-			":shard": number(shard), ":due": instant(b.due),
-		},
-	}
-	switch {
-	case b.after == nil:
-	case shard == b.after.Shard:
-		in.ExclusiveStartKey = map[string]types.AttributeValue{
-			attrDueShard: number(shard), attrDueAt: &types.AttributeValueMemberN{Value: b.after.Due},
-			attrPK: raw(b.after.PK), attrSK: raw(b.after.SK),
-		}
-	default:
-		in.KeyConditionExpression = aws.String("#shard = :shard AND #due BETWEEN :from AND :due")
-		in.ExpressionAttributeValues[":from"] = instant(b.from)
-	}
-	return in
-}
-
-// shard returns the oldest of one shard, and whether there may be more behind them.
-func (s *Store) shard(ctx context.Context, shard int64, b span, limit int) (found []entry, cut bool, err error) {
-	operations, due := 0, b.from
-	err = s.query(ctx, s.shardQuery(shard, b, limit), func(it item) (bool, error) {
-		e, living := s.entry(it, shard, due)
-		due = e.Due
-		if !living || b.passed(shard, e) {
-			return true, nil
-		}
-		found = append(found, e)
-		if e.fault == nil {
-			operations++
-		}
-		cut = operations >= limit
-		return !cut, nil
-	})
-	return found, cut, err
-}
-
-// entry reads an entry of the index; not living is one whose record has expired. One whose due time cannot be read
-// counts as due with the one before it, and is no place to go on behind.
-func (s *Store) entry(it item, shard int64, before time.Time) (e entry, living bool) {
-	at, err := it.time(attrDueAt)
-	if err != nil {
-		return entry{Unfinished: broker.Unfinished{Due: before}, fault: err}, true
-	}
-	place := it.place()
-	e.Due, e.at = at, position{Shard: shard, PK: place.pk, SK: place.sk}
-	if n, ok := it[attrDueAt].(*types.AttributeValueMemberN); ok {
-		e.at.Due = n.Value
-	}
-	expires, err := it.time(attrExpires)
-	if err == nil {
-		e.Key, err = place.key()
-	}
-	if e.Operation = it.text(attrOperation); err == nil && e.Operation == "" {
-		err = fmt.Errorf("%w: an entry of the index without an operation", errBadItem)
-	}
-	e.fault = err
-	return e, err != nil || expires.IsZero() || s.now().Before(expires)
 }
