@@ -46,7 +46,7 @@ func checkContent(file *os.File) (found, error) {
 		return f, err
 	}
 	f.txid = header.txid
-	return f, f.judge(lost)
+	return f, f.checkConsistent(lost)
 }
 
 // entry takes up one entry of a bucket.
@@ -90,9 +90,9 @@ func (f *found) item(id, value []byte) {
 	}
 }
 
-// judge is about what the buckets hold: the pages are in order. Where the last commit has not stored its sum, because
-// an older Ferry made it, what the entries say of each other has to do.
-func (f *found) judge(lost int) error {
+// checkConsistent is about what the buckets hold: the pages are in order. Where the last commit has not stored its sum,
+// because an older Ferry made it, what the entries say of each other has to do.
+func (f *found) checkConsistent(lost int) error {
 	if err := f.checkLayout(); err != nil {
 		return err
 	}

@@ -120,8 +120,8 @@ func (p *pages) walk() (lost int, err error) {
 	return lost, nil
 }
 
-// claim marks a page as used, which it must not have been.
-func (p *pages) claim(id uint64) error {
+// use marks a page as used, which it must not have been.
+func (p *pages) use(id uint64) error {
 	if id < firstData || id >= p.header.high {
 		return damaged("it refers to page %d of %d", id, p.header.high)
 	}
@@ -134,7 +134,7 @@ func (p *pages) claim(id uint64) error {
 
 // page reads a page with those that it flows over to.
 func (p *pages) page(id uint64) ([]byte, error) {
-	if err := p.claim(id); err != nil {
+	if err := p.use(id); err != nil {
 		return nil, err
 	}
 	size := uint64(p.header.pageSize)
@@ -147,7 +147,7 @@ func (p *pages) page(id uint64) ([]byte, error) {
 		return nil, damaged("page %d is not what was written there", id)
 	}
 	for n := range more {
-		if err := p.claim(id + 1 + n); err != nil {
+		if err := p.use(id + 1 + n); err != nil {
 			return nil, err
 		}
 	}
@@ -277,7 +277,7 @@ func (p *pages) bucket(name string, id uint64, value []byte, depth int) error {
 	return p.leaf(name, id, inline, nil, nil, depth+1)
 }
 
-// freelist claims the pages that are free.
+// freelist marks the pages that are free.
 func (p *pages) freelist() error {
 	id := p.header.freelist
 	content, err := p.page(id)
@@ -296,7 +296,7 @@ func (p *pages) freelist() error {
 		return damaged("page %d holds what does not belong there", id)
 	}
 	for n := range count {
-		if err := p.claim(number64(ids[8*n:])); err != nil {
+		if err := p.use(number64(ids[8*n:])); err != nil {
 			return err
 		}
 	}

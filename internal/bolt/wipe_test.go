@@ -37,7 +37,7 @@ func entriesWith(t *testing.T, s *Store, text string) (entries []string) {
 	return entries
 }
 
-func lies(t *testing.T, dir, text string) bool {
+func fileHolds(t *testing.T, dir, text string) bool {
 	t.Helper()
 	return bytes.Contains(readFile(t, dir, storeFile), []byte(text))
 }
@@ -84,14 +84,14 @@ func TestDroppedParameters(t *testing.T) {
 				t.Errorf("the parameters are in %v", found)
 			}
 			// bbolt clears no page: this is what the store does about it.
-			if !lies(t, dir, marked) && name != "purged" {
+			if !fileHolds(t, dir, marked) && name != "purged" {
 				t.Error("the file does not hold the parameters: the test does not see what is overwritten")
 			}
 			purge(t, s)
-			if lies(t, dir, marked) {
+			if fileHolds(t, dir, marked) {
 				t.Error("the file holds the parameters after a purge")
 			}
-			if r, err := s.Get(t.Context(), bindingOf(2)); err != nil || !lies(t, dir, string(r.Parameters)) {
+			if r, err := s.Get(t.Context(), bindingOf(2)); err != nil || !fileHolds(t, dir, string(r.Parameters)) {
 				t.Errorf("parameters in use: %q, %v", r.Parameters, err)
 			}
 			checkIndexes(t, s)
@@ -108,13 +108,13 @@ func TestFreePagesAreOverwritten(t *testing.T) {
 	mustPut(t, s, plain(bindingOf(1), "a", large), 0)
 	mustPut(t, s, plain(bindingOf(1), "b", ""), 1)
 	writeFiles(t, killed, readFile(t, dir, storeFile), nil)
-	if err := s.Close(); err != nil || lies(t, dir, marked) || !lies(t, killed, marked) {
-		t.Errorf("Close: %v; the parameters lie in the file: %t, and before: %t", err, lies(t, dir, marked), lies(t, killed, marked))
+	if err := s.Close(); err != nil || fileHolds(t, dir, marked) || !fileHolds(t, killed, marked) {
+		t.Errorf("Close: %v; the parameters lie in the file: %t, and before: %t", err, fileHolds(t, dir, marked), fileHolds(t, killed, marked))
 	}
 	for _, folder := range []string{dir, killed} {
 		s := openAt(t, folder, time.Now)
-		if r, err := s.Get(t.Context(), bindingOf(1)); err != nil || r.Token != "b" || lies(t, folder, marked) {
-			t.Errorf("Get: %q, %v; the parameters lie in the file: %t", r.Token, err, lies(t, folder, marked))
+		if r, err := s.Get(t.Context(), bindingOf(1)); err != nil || r.Token != "b" || fileHolds(t, folder, marked) {
+			t.Errorf("Get: %q, %v; the parameters lie in the file: %t", r.Token, err, fileHolds(t, folder, marked))
 		}
 	}
 }
@@ -177,7 +177,7 @@ func TestOverwritingThatFails(t *testing.T) {
 	mustPut(t, s, plain(bindingOf(1), "b", ""), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.wipe(ctx); !errors.Is(err, context.Canceled) || !lies(t, dir, marked) {
+	if err := s.wipe(ctx); !errors.Is(err, context.Canceled) || !fileHolds(t, dir, marked) {
 		t.Errorf("cancelled: %v", err)
 	}
 	full := errors.New("the disk is gone")
@@ -186,7 +186,7 @@ func TestOverwritingThatFails(t *testing.T) {
 		t.Errorf("Purge: %v; want what failed", err)
 	}
 	s.sync = (*bbolt.DB).Sync
-	if _, err := s.Purge(t.Context()); err != nil || lies(t, dir, marked) {
+	if _, err := s.Purge(t.Context()); err != nil || fileHolds(t, dir, marked) {
 		t.Errorf("the next purge: %v", err)
 	}
 }
@@ -234,7 +234,7 @@ func TestNothingIsOverwrittenThatMayComeBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.failed(errors.New("sync failed")) == nil || s.wipe(t.Context()) == nil || !lies(t, dir, marked) {
+	if s.failed(errors.New("sync failed")) == nil || s.wipe(t.Context()) == nil || !fileHolds(t, dir, marked) {
 		t.Error("pages were overwritten that only a commit has freed that may get lost")
 	}
 }
