@@ -39,7 +39,7 @@ func (dr *driver) tick(ctx context.Context, key Key, operation, name string) (St
 		if err != nil {
 			return Step{}, err
 		}
-		if !asks(d.Effect.Do) {
+		if !d.Effect.Do.Asks() {
 			return dr.carry(ctx, rec, t, d)
 		}
 		if err := dr.learn(ctx, rec, &t, d.Effect); err != nil {
@@ -82,16 +82,6 @@ func (dr *driver) newTick(rec Record, operation, driver string) lifecycle.Tick {
 		t.LivingDrivers = dr.process + "/"
 	}
 	return t
-}
-
-// asks reports whether the effect brings knowledge that the same tick goes on with.
-func asks(do lifecycle.Action) bool {
-	switch do {
-	case lifecycle.ReadInstance, lifecycle.ListBindings, lifecycle.FindByName, lifecycle.FindByGUID, lifecycle.AskJob, lifecycle.FindOrg:
-		return true
-	default:
-		return false
-	}
 }
 
 // carry makes the decision's write and then carries its effect out. A refused write ends the tick: somebody else has

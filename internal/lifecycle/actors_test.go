@@ -8,8 +8,8 @@ import (
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// plea is a request of a platform on its way.
-type plea struct {
+// pending is a request of a platform that has no answer yet.
+type pending struct {
 	w          *world
 	a          *actor
 	item       *item
@@ -27,7 +27,7 @@ type plea struct {
 
 // ask sends a request. attributes is what a PUT or PATCH wants.
 func (w *world) ask(id string, verb lc.Verb, attributes string, incomplete bool) {
-	p := &plea{
+	p := &pending{
 		w: w, item: w.items[id], verb: verb, attributes: attributes, incomplete: incomplete, began: w.now,
 		id: fmt.Sprintf("%s-%d", verb, w.number()),
 	}
@@ -35,7 +35,7 @@ func (w *world) ask(id string, verb lc.Verb, attributes string, incomplete bool)
 	p.a.step = p.read
 }
 
-func (p *plea) read() {
+func (p *pending) read() {
 	p.record, p.revision = p.item.record, p.item.revision
 	if p.first == nil {
 		p.first = &lc.FirstRead{Life: p.record.Life, Seq: p.record.Seq}
@@ -46,7 +46,7 @@ func (p *plea) read() {
 }
 
 // decide reads the instance for a binding, and decides.
-func (p *plea) decide() {
+func (p *pending) decide() {
 	w := p.w
 	q := lc.Request{
 		Verb: p.verb, AcceptsIncomplete: p.incomplete,
@@ -79,7 +79,7 @@ func (p *plea) decide() {
 }
 
 // judge checks the laws that an answer must keep.
-func (p *plea) judge(d lc.Decision) {
+func (p *pending) judge(d lc.Decision) {
 	w := p.w
 	switch d.Outcome {
 	case lc.Running:
@@ -95,7 +95,7 @@ func (p *plea) judge(d lc.Decision) {
 	}
 }
 
-func (p *plea) write(d lc.Decision) {
+func (p *pending) write(d lc.Decision) {
 	w := p.w
 	if w.now.Sub(d.Record.Operation.Started) > callTime && d.Outcome == lc.Accepted {
 		w.say("%s is out of time and gives up", p.a.name)
@@ -110,7 +110,7 @@ func (p *plea) write(d lc.Decision) {
 		p.item.gone++
 	}
 	if won && oneIn(w.chance, 12) && !w.fair {
-		w.say("%s does not hear that its write was made, and repeats it", p.a.name)
+		w.say("%s does not learn that its write was made, and repeats it", p.a.name)
 		won = p.item.record.Operation.ID == p.id
 	}
 	if won {
@@ -125,7 +125,7 @@ func (p *plea) write(d lc.Decision) {
 }
 
 // claimed checks the claim just made, and does what the broker does beside it.
-func (p *plea) claimed(before lc.Record) {
+func (p *pending) claimed(before lc.Record) {
 	w := p.w
 	after := p.item.record
 	_, again := w.told[p.id]
@@ -182,17 +182,13 @@ func (k *driver) decide() {
 	switch {
 	case d.Outcome == lc.Stopped:
 		k.w.say("%s stops", k.a.name)
-	case asks(d.Effect.Do):
+	case d.Effect.Do.Asks():
 		k.a.step = func() { k.learn(d.Effect) }
 	case d.Write:
 		k.a.step = func() { k.write(d) }
 	default:
 		k.a.step = k.read
 	}
-}
-
-func asks(do lc.Action) bool {
-	return do == lc.ReadInstance || do == lc.ListBindings || do == lc.FindByName || do == lc.FindByGUID || do == lc.AskJob || do == lc.FindOrg
 }
 
 func (k *driver) learn(e lc.Effect) {
@@ -212,14 +208,10 @@ func (k *driver) learn(e lc.Effect) {
 	case lc.FindOrg:
 		k.tick.Place = &lc.Place{}
 	case lc.AskJob:
-		sight := w.cloud.job(e.Job)
-		k.tick.Job = &sight
-	case lc.FindByGUID:
-		l := w.cloud.lookGUID(e.GUID)
-		k.tick.Look = &l
+		job := w.cloud.job(e.Job)
+		k.tick.Job = &job
 	default:
-		l := w.cloud.look(k.item.id, e.GUID, e.GUIDs)
-		k.tick.Look = &l
+		k.tick.Look = w.cloud.look(e, k.item.id)
 	}
 	k.decide()
 }
@@ -271,7 +263,7 @@ func (k *driver) send(e lc.Effect, intent time.Time) {
 	}
 	w.recorded(m, k)
 	if !w.fair && oneIn(w.chance, 24) {
-		w.say("%s: %v meets a closed door", k.a.name, m)
+		w.say("%s: %v is refused by the front end", k.a.name, m)
 		m.over, m.answer = true, &lc.Answer{Reply: lc.ReplyBusy}
 	} else {
 		w.say("%s sends %v", k.a.name, m)
@@ -292,7 +284,7 @@ func (k *driver) await(e lc.Effect, m *message, intent time.Time) {
 	if m.answer != nil && !late && (w.fair || !oneIn(w.chance, 6)) {
 		answer = *m.answer
 	}
-	w.say("%s hears: %s", k.a.name, answer.Reply)
+	w.say("%s gets the answer %s", k.a.name, answer.Reply)
 	k.note(lc.Replied{
 		Operation: k.operation, Do: e.Do, CallNumber: e.CallNumber, GUID: e.GUID, SameRevision: true,
 		Answer: answer, Driver: k.tick.Driver, Now: w.now, Wait: time.Minute, Pace: defaultPace(),

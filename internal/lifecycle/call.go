@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// intent is the record of the write that comes before a call. That it is made proves that the record has not moved since
-// it was read.
+// intent is the record of the write that comes before a call. That it is made proves that the record has not moved
+// since it was read.
 func intent(r Record, t Tick) Record {
 	n := r.Clone()
 	n.notePlace(t)
@@ -81,8 +81,8 @@ type Answer struct {
 	Code        string
 	// FromBackingBroker is true when the refusal is the backing broker's own answer.
 	FromBackingBroker bool
-	// StalePlan: refused because the plan's GUID means nothing any more. Another try may help once the marketplace has been
-	// read again; with ReplyBusy it has been, and has the plan.
+	// StalePlan: refused because the plan's GUID means nothing any more. Another try may help once the marketplace has
+	// been read again; with ReplyBusy it has been, and has the plan.
 	StalePlan bool
 	// RetryAfter is how long Cloud Foundry asked us to stay away; 0 when it did not say.
 	RetryAfter time.Duration
@@ -113,8 +113,8 @@ type Replied struct {
 
 func (e Replied) deletes() bool { return e.Do == SendDelete || e.Do == SendDeleteLeftover }
 
-// decideReply notes what the answer to a call has settled. When the record has moved since the intent, an actor may still
-// remove its own open call, and nothing else.
+// decideReply notes what the answer to a call has settled. When the record has moved since the intent, an actor may
+// still remove its own open call, and nothing else.
 func decideReply(r Record, e Replied) Decision {
 	d := Decision{Record: r.Clone(), Outcome: Ongoing, Effect: Effect{Do: Wait}}
 	if e.Answer.definite() {
@@ -190,8 +190,8 @@ func (op *Operation) noteOpenCallAnswer(e Replied) {
 	}
 }
 
-// noteTemporaryRefusal keeps why the call is to be sent again. No refusal of a delete is for good, and one of the backing
-// broker counts.
+// noteTemporaryRefusal keeps why the call is to be sent again. No refusal of a delete is for good, and one of the
+// backing broker counts.
 func (op *Operation) noteTemporaryRefusal(e Replied) {
 	text := firstOf(e.Answer.Description, notNow)
 	switch {

@@ -49,6 +49,9 @@ func sentOff(state lc.State, do lc.Action, reply lc.Reply) (lc.Record, lc.Replie
 	} else {
 		e.GUID, r.Operation.Cleanup.GUID = "guid", "guid"
 	}
+	if do == lc.SendDeleteLeftover {
+		r.Operation.Job = "create's"
+	}
 	return r, e
 }
 
@@ -80,7 +83,7 @@ func TestReplied(t *testing.T) {
 		"DELETE absent":       {lc.Deleting, lc.SendDelete, lc.ReplyAbsent, "", "", false, true},
 		"DELETE refused":      {lc.Deleting, lc.SendDelete, lc.ReplyRefused, "", "", false, true},
 		"DELETE unknown":      {lc.Deleting, lc.SendDelete, lc.ReplyUnknown, "", "", false, false},
-		"a leftover's DELETE": {lc.Creating, lc.SendDeleteLeftover, lc.ReplyAccepted, "", "", false, true},
+		"a leftover's DELETE": {lc.Creating, lc.SendDeleteLeftover, lc.ReplyAccepted, "create's", "", false, true},
 	}, func(t *testing.T, test test) {
 		r, e := sentOff(test.state, test.do, test.reply)
 		d := decide(t, r, e)

@@ -8,8 +8,8 @@ import (
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// cloud is a model of Cloud Foundry: names are unique, GUIDs are never used again,
-// a POST over a failed row replaces it, and calls may arrive late or never.
+// cloud is a model of Cloud Foundry: names are unique, GUIDs are never used again, a POST over a failed row replaces
+// it, and calls may arrive late or never.
 type cloud struct {
 	world    *world
 	rows     []*row
@@ -24,10 +24,11 @@ type row struct {
 	item               string // the record that it was made for, whatever it is called; empty for a stranger's
 	changed            time.Time
 	made               int
+	stuck              bool // in progress under a job that has ended
 }
 
-// job is the work that an accepted call left. It goes through phases: begun, the row
-// shows the outcome, the job says so too.
+// job is the work that an accepted call left. It goes through phases: begun, the row shows the outcome, the job says so
+// too.
 type job struct {
 	id, guid, operation, plan string
 	verb                      lc.Verb
@@ -62,44 +63,35 @@ func (m *message) String() string {
 }
 
 func (c *cloud) row(guid string) *row {
-	i := slices.IndexFunc(c.rows, func(r *row) bool { return r.GUID == guid })
-	if i < 0 {
-		return nil
-	}
-	return c.rows[i]
+	return c.find(func(r *row) bool { return r.GUID == guid })
 }
 
 func (c *cloud) named(name, parent string) *row {
-	i := slices.IndexFunc(c.rows, func(r *row) bool { return r.name == name && r.parent == parent })
-	if i < 0 {
-		return nil
-	}
-	return c.rows[i]
+	return c.find(func(r *row) bool { return r.name == name && r.parent == parent })
 }
 
-// look is what a look-up by name and GUIDs sees now.
-func (c *cloud) look(name, parent string, guids []string) lc.Look {
-	l := lc.Look{Began: c.world.now}
+func (c *cloud) find(of func(*row) bool) *row {
+	if i := slices.IndexFunc(c.rows, of); i >= 0 {
+		return c.rows[i]
+	}
+	return nil
+}
+
+// look is what a look-up sees now: by GUID, or by name and GUIDs.
+func (c *cloud) look(e lc.Effect, name string) *lc.Look {
+	l := &lc.Look{Began: c.world.now}
 	for _, r := range c.rows {
-		if r.parent == parent && (r.name == name || slices.Contains(guids, r.GUID)) {
-			l.Rows = append(l.Rows, c.shown(r))
+		found := r.GUID == e.GUID
+		if e.Do == lc.FindByName {
+			found = r.parent == e.GUID && (r.name == name || slices.Contains(e.GUIDs, r.GUID))
+		}
+		if found {
+			shown := r.Row
+			shown.Age = c.world.now.Sub(r.changed)
+			l.Rows = append(l.Rows, shown)
 		}
 	}
 	return l
-}
-
-func (c *cloud) lookGUID(guid string) lc.Look {
-	l := lc.Look{Began: c.world.now}
-	if r := c.row(guid); r != nil {
-		l.Rows = append(l.Rows, c.shown(r))
-	}
-	return l
-}
-
-func (c *cloud) shown(r *row) lc.Row {
-	shown := r.Row
-	shown.Age = c.world.now.Sub(r.changed)
-	return shown
 }
 
 func (c *cloud) job(id string) lc.JobStatus {
@@ -132,7 +124,7 @@ func (c *cloud) stranger(name, parent string) {
 	}
 }
 
-// rename is a hand that gives a row which its record knows another name, or its name back.
+// rename is somebody who gives a row that its record knows another name, or its name back.
 func (c *cloud) rename(i *item, r *row) {
 	name := fmt.Sprintf("renamed-%d", c.world.number())
 	if r.name != i.id {
@@ -324,7 +316,9 @@ func (c *cloud) finish(j *job, r *row) {
 	}
 	if j.fails {
 		j.word = true
-		c.set(r, j.verb, lc.LastFailed)
+		if r.stuck = j.verb == lc.Update && !w.fair && oneIn(w.chance, 2); !r.stuck {
+			c.set(r, j.verb, lc.LastFailed)
+		}
 		return
 	}
 	switch j.verb {
@@ -340,8 +334,8 @@ func (c *cloud) finish(j *job, r *row) {
 	c.set(r, j.verb, lc.LastSucceeded)
 }
 
-// keysInTheWay: Cloud Foundry does not delete an instance under a key that has an
-// operation, nor under one that came while it deleted.
+// keysInTheWay: Cloud Foundry does not delete an instance under a key that has an operation, nor under one that came
+// while it deleted.
 func (c *cloud) keysInTheWay(j *job, r *row) bool {
 	return slices.ContainsFunc(c.rows, func(k *row) bool {
 		return k.parent == r.GUID && (k.busy() || k.made > j.begun)

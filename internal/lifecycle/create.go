@@ -16,8 +16,8 @@ func tickCreate(r Record, t Tick) Decision {
 	return decideCreate(r, t)
 }
 
-// tickBind drives a bind (docs/protocol.md 7). Every tick reads the instance's record again after the claim, and the key is
-// created for the GUID for which the bind was accepted.
+// tickBind drives a bind (docs/protocol.md 7). Every tick reads the instance's record again after the claim, and the
+// key is created for the GUID for which the bind was accepted.
 func tickBind(r Record, t Tick) Decision {
 	if t.Instance == nil {
 		return need(r, Effect{Do: ReadInstance})
@@ -40,8 +40,8 @@ func tickBind(r Record, t Tick) Decision {
 	return decideCreate(r, t)
 }
 
-// cannotBind reports whether a key may not be created any more. An instance without a GUID has nothing to bind to, unless
-// its create still runs: it failed, or was cancelled.
+// cannotBind reports whether a key may not be created any more. An instance without a GUID has nothing to bind to,
+// unless its create still runs: it failed, or was cancelled.
 func cannotBind(r Record, v InstanceView) bool {
 	return Orphaned(r, v) || v.State == Deleting || v.CFGUID == "" && v.State != Creating
 }
@@ -59,8 +59,8 @@ func failBind(r Record, t Tick) Decision {
 	return d
 }
 
-// mayCreateUnseen reports whether the call may go without a look-up (docs/protocol.md 3.8): the first one of the operation,
-// where no GUIDs are known whose rows have to be looked at before.
+// mayCreateUnseen reports whether the call may go without a look-up (docs/protocol.md 3.8): the first one of the
+// operation, where no GUIDs are known whose rows have to be looked at before.
 func mayCreateUnseen(r Record) bool {
 	return r.Operation.IDWasFree && r.Operation.Calls == 0 && len(r.GUIDs) == 0
 }
@@ -125,8 +125,8 @@ func sortRows(r Record, rows []Row) rowsOfCreate {
 	return s
 }
 
-// addMine keeps one row of this operation: the recorded one, else the first. Another one, which a call has made after the
-// first was renamed, is a leftover.
+// addMine keeps one row of this operation: the recorded one, else the first. Another one, which a call has made after
+// the first was renamed, is a leftover.
 func (s *rowsOfCreate) addMine(r Record, row Row) {
 	switch {
 	case s.mine == nil:
@@ -150,8 +150,8 @@ func (r Record) withRow(row *Row) Record {
 	return n
 }
 
-// decideWithoutRow: nothing of ours is there. A create that was accepted must have vanished; one that was refused for good
-// is not sent again.
+// decideWithoutRow: nothing of ours is there. A create that was accepted must have vanished; one that was refused for
+// good is not sent again.
 func decideWithoutRow(r Record, t Tick) Decision {
 	op := r.Operation
 	switch {
@@ -226,8 +226,8 @@ func finalFailure(job JobState, age, settleAfter time.Duration) bool {
 	}
 }
 
-// removeFailedKey notes why a bind without accepts_incomplete failed, and begins to remove its key: the platform does not
-// poll, and may never unbind.
+// removeFailedKey notes why a bind without accepts_incomplete failed, and begins to remove its key: the platform does
+// not poll, and may never unbind.
 func removeFailedKey(r Record, t Tick, guid string, why Finished) Decision {
 	r.Operation.FinalRefusal = firstOf(why.Description, noReason)
 	r.Operation.Code = why.Code

@@ -141,8 +141,8 @@ func TestBind(t *testing.T) {
 	})
 }
 
-// TestBindThatCannotBeMadeExpires: its record is forgotten by itself where no attempt can have left a key; a former one,
-// which failed, may have (docs/protocol.md 8).
+// TestBindThatCannotBeMadeExpires: its record is forgotten by itself where no attempt can have left a key; a former
+// one, which failed, may have (docs/protocol.md 8).
 func TestBindThatCannotBeMadeExpires(t *testing.T) {
 	t.Parallel()
 	type test struct {

@@ -101,9 +101,9 @@ func ownRows(r Record, rows []Row) rowsOfDelete {
 	return o
 }
 
-// bindingsFirst makes sure that the bindings of this incarnation are gone before the instance is. Where the instance has
-// vanished already, by somebody else's hand or with a binding whose unbind failed, they are unbound all the same, so that
-// their records end and expire.
+// bindingsFirst makes sure that the bindings of this incarnation are gone before the instance is. Where the instance
+// has vanished already, by somebody else's hand or with a binding whose unbind failed, they are unbound all the same,
+// so that their records end and expire.
 func bindingsFirst(r Record, t Tick, vanished bool) (Decision, bool) {
 	var living []string
 	waiting, problem := false, ""

@@ -252,7 +252,7 @@ func checkEffect(t *testing.T, before lc.Record, d lc.Decision) {
 		if !d.Write {
 			t.Errorf("%s without a write", d.Effect.Do)
 		}
-	case asks(d.Effect.Do):
+	case d.Effect.Do.Asks():
 		if d.Write {
 			t.Errorf("%s writes", d.Effect.Do)
 		}

@@ -12,9 +12,8 @@ import (
 	lc "github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// FuzzLifecycle plays the schedule that the bytes write, and checks the laws. The
-// first byte says whether there is a binding; when the bytes are used up, a fair
-// schedule brings everything to rest.
+// FuzzLifecycle plays the schedule that the bytes write, and checks the laws. The first byte says whether there is a
+// binding; when the bytes are used up, a fair schedule brings everything to rest.
 func FuzzLifecycle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schedule []byte) {
 		if len(schedule) > 2000 {
@@ -35,9 +34,8 @@ func playBytes(n next, schedule []byte, tracing bool) *world {
 
 const corpus = "testdata/fuzz/FuzzLifecycle"
 
-// TestCorpus: the fuzzer begins with schedules that matter. Each is named after a
-// safeguard of sabotage_test.go, and breaks its law when that is turned off; with
-// -update they are written anew.
+// TestCorpus: the fuzzer begins with schedules that matter. Each is named after a safeguard of sabotage_test.go, and
+// breaks its law when that is turned off; with -update they are written anew.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	for name, s := range safeguards() {
@@ -72,12 +70,11 @@ func readSchedule(t *testing.T, path string) []byte {
 	return []byte(schedule)
 }
 
-// shortest returns the shortest of the first schedules that chance finds against the
-// sabotage.
+// shortest returns the shortest of the first schedules that chance finds against the sabotage.
 func shortest(s sabotage) []byte {
 	var best []byte
 	found := 0
-	for seed := uint64(1); seed <= schedules && found < 20; seed++ {
+	for seed := uint64(1); seed <= *schedules && found < 20; seed++ {
 		r := &recorder{chance: newSeeded(seed)}
 		w := newWorld(r, s.next, s.bindings, false)
 		w.play()

@@ -67,8 +67,7 @@ func (w *world) result(i *item, before lc.Record, f lc.Finished, superseded bool
 	}
 }
 
-// orphaned: the instance that the binding was made for is no more, whatever is left
-// in the binding's record.
+// orphaned: the instance that the binding was made for is no more, whatever is left in the binding's record.
 func (w *world) orphaned(i *item) bool {
 	return i.record.Kind == lc.Binding && lc.Orphaned(i.record, w.view())
 }
@@ -102,8 +101,8 @@ func (w *world) reallyThere(i *item, f lc.Finished) {
 	w.law(lawUnknown, r.Last.Verb != lc.Create || r.Last.State != lc.LastFailed, "%s succeeded on a failed row", f.ID)
 }
 
-// reallyFailed: no living row of the operation is there or can still come. A bind
-// may end while its key goes away with the instance.
+// reallyFailed: no living row of the operation is there or can still come. A bind may end while its key goes away with
+// the instance.
 func (w *world) reallyFailed(i *item, before lc.Record, f lc.Finished) {
 	if f.Verb == lc.Delete || w.orphaned(i) {
 		return
@@ -123,8 +122,8 @@ func (w *world) reallyFailed(i *item, before lc.Record, f lc.Finished) {
 	}
 }
 
-// failedForGood reports whether the operation was told to have failed, other than
-// by its deadline or by a later request.
+// failedForGood reports whether the operation was told to have failed, other than by its deadline or by a later
+// request.
 func (w *world) failedForGood(operation string) bool {
 	e, ok := w.results[operation]
 	return ok && !e.Succeeded && !e.overdue && !e.superseded
@@ -190,8 +189,8 @@ func (w *world) itemAtRest(i *item) {
 	}
 }
 
-// kept: the one row is the adopted one, with the plan that the platform was told. An
-// update that its deadline ended may have been carried out nevertheless.
+// kept: the one row is the adopted one, with the plan that the platform was told. An update that its deadline ended may
+// have been carried out nevertheless.
 func (w *world) kept(i *item, ours []*row) bool {
 	if len(ours) == 0 {
 		return i.record.Kind == lc.Binding && w.cloud.row(i.record.InstanceGUID) == nil
@@ -205,8 +204,8 @@ func (w *world) kept(i *item, ours []*row) bool {
 
 var seedFlag = flag.Uint64("lifecycle.seed", 0, "play only the schedule of this seed, and print it")
 
-// schedules is how many each property test plays.
-const schedules = 3000
+// schedules is how many each property test plays. The schedules of the first seeds are always the same.
+var schedules = flag.Uint64("lifecycle.schedules", 3000, "how many schedules each property test plays")
 
 // play plays the schedule of a seed in a fresh world.
 func play(n next, seed uint64, bindings, tracing bool) *world {
@@ -215,37 +214,34 @@ func play(n next, seed uint64, bindings, tracing bool) *world {
 	return w
 }
 
-// TestLaws plays schedules that chance wrote. A seed that breaks a law is printed with
-// its story, and can be played again with -lifecycle.seed.
+// TestLaws plays schedules that chance wrote. A seed that breaks a law is printed with its story, and can be played
+// again with -lifecycle.seed.
 func TestLaws(t *testing.T) {
 	t.Parallel()
-	for name, bindings := range map[string]bool{"instances": false, "bindings": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if *seedFlag != 0 {
-				w := play(lc.Next, *seedFlag, bindings, true)
-				t.Log(story(w))
-				if w.broken != nil {
-					t.Fail()
-				}
-				return
+	each(t, map[string]bool{"instances": false, "bindings": true}, func(t *testing.T, bindings bool) {
+		if *seedFlag != 0 {
+			w := play(lc.Next, *seedFlag, bindings, true)
+			t.Log(story(w))
+			if w.broken != nil {
+				t.Fail()
 			}
-			seen := map[string]int{}
-			for seed := uint64(1); seed <= schedules; seed++ {
-				w := play(lc.Next, seed, bindings, false)
-				w.count(seen)
-				if w.broken != nil {
-					t.Fatalf("seed %d breaks %s\n%s", seed, w.broken.law, story(play(lc.Next, seed, bindings, true)))
-				}
+			return
+		}
+		seen := map[string]uint64{}
+		for seed := uint64(1); seed <= *schedules; seed++ {
+			w := play(lc.Next, seed, bindings, false)
+			w.count(seen)
+			if w.broken != nil {
+				t.Fatalf("seed %d breaks %s\n%s", seed, w.broken.law, story(play(lc.Next, seed, bindings, true)))
 			}
-			t.Log(seen)
-			for _, what := range endings() {
-				if seen[what] < schedules/100 {
-					t.Errorf("%d schedules ended an operation as %q only %d times: the model has become too tame", schedules, what, seen[what])
-				}
+		}
+		t.Log(seen)
+		for _, what := range endings() {
+			if seen[what] < *schedules/100 {
+				t.Errorf("%d schedules ended an operation as %q only %d times: the model has become too tame", *schedules, what, seen[what])
 			}
-		})
-	}
+		}
+	})
 }
 
 func story(w *world) string { return strings.Join(w.trace, "\n") }
@@ -259,7 +255,7 @@ func endings() []string {
 }
 
 // count adds up how the operations of a world ended.
-func (w *world) count(seen map[string]int) {
+func (w *world) count(seen map[string]uint64) {
 	for _, e := range w.results {
 		seen[string(e.Verb)+" "+e.how()]++
 	}

@@ -1,15 +1,15 @@
 // Package lifecycle is Ferry's state machine: one pure function, Next, from a record and an event to a decision.
 //
-// It does no I/O and keeps no state. Time is a value in the event, and the same arguments always give the same decision,
-// so that the laws of the design can be tested by search. Everything may be called concurrently.
+// It does no I/O and keeps no state. Time is a value in the event, and the same arguments always give the same
+// decision, so that the laws of the design can be tested by search. Everything may be called concurrently.
 //
 // A caller reads a record, calls Next, makes the one conditional write that the decision asks for, and carries out the
 // decision's effect only when that write was made: save before you send. What it learns from the effect (a look-up, the
 // state of a job, the answer to a call) comes back as the next event. docs/lifecycle.md shows the table that Next
 // implements, docs/protocol.md the order of writes and calls.
 //
-// The package knows OSB and Cloud Foundry only by what they mean. A call is one to Cloud Foundry that creates, updates or
-// deletes something; a request is one of a platform; a claim is the write with which a request begins an operation.
+// The package knows OSB and Cloud Foundry only by what they mean. A call is one to Cloud Foundry that creates, updates
+// or deletes something; a request is one of a platform; a claim is the write with which a request begins an operation.
 package lifecycle
 
 import (
@@ -57,8 +57,8 @@ type Decision struct {
 	Result *Finished
 	// Wait is how long the driver waits before its next tick; 0 means as long as the tick said.
 	Wait time.Duration
-	// ForgetParameters is true once the parameters of the operation are needed no more: Cloud Foundry has taken them, or
-	// the operation has ended.
+	// ForgetParameters is true once the parameters of the operation are needed no more: Cloud Foundry has taken them,
+	// or the operation has ended.
 	ForgetParameters bool
 }
 
@@ -126,6 +126,16 @@ const (
 	AskJob       Action = "ask job"
 	FindOrg      Action = "find the org"
 )
+
+// Asks reports whether the action brings knowledge into the same tick.
+func (a Action) Asks() bool {
+	switch a {
+	case ReadInstance, ListBindings, FindByName, FindByGUID, AskJob, FindOrg:
+		return true
+	default:
+		return false
+	}
+}
 
 // Actions that end a tick. The answer to what is sent comes back as Replied.
 const (

@@ -16,13 +16,13 @@ const (
 	LongestWait = time.Hour
 )
 
-// Wait returns how long to wait when an operation has run for elapsed: First twice, then 1.6 times as long each time up to
-// Max, and five times Max after an hour, but never more than LongestWait. It depends on the time alone, so that a poll can
-// name the same number as the driver without a write in between.
+// Wait returns how long to wait when an operation has run for elapsed: First twice, then 1.6 times as long each time up
+// to Max, and five times Max after an hour, but never more than LongestWait. It depends on the time alone, so that a
+// poll can name the same number as the driver without a write in between.
 func (p Pace) Wait(elapsed time.Duration) time.Duration { return p.waitSince(elapsed, elapsed) }
 
-// WaitOf returns how long the driver of the record's operation waits now. Where the pace began anew it grows from First as
-// at the beginning, up to what is the longest wait at the age of the operation.
+// WaitOf returns how long the driver of the record's operation waits now. Where the pace began anew it grows from First
+// as at the beginning, up to what is the longest wait at the age of the operation.
 func (p Pace) WaitOf(r Record, now time.Time) time.Duration {
 	op := r.Operation
 	began := op.Started
@@ -32,8 +32,8 @@ func (p Pace) WaitOf(r Record, now time.Time) time.Duration {
 	return p.waitSince(max(0, now.Sub(began)), max(0, now.Sub(op.Started)))
 }
 
-// waitSince walks through the waits of a pace that began since ago, up to the one that runs now. The operation has run for
-// elapsed.
+// waitSince walks through the waits of a pace that began since ago, up to the one that runs now. The operation has run
+// for elapsed.
 func (p Pace) waitSince(since, elapsed time.Duration) time.Duration {
 	longest, slow := min(p.Max, LongestWait), min(slowFactor*p.Max, LongestWait)
 	wait, passed := min(max(p.First, time.Millisecond), longest), time.Duration(0)
@@ -83,12 +83,12 @@ func waitForAnswer(r Record, t Tick) Decision {
 	return d
 }
 
-// gotNoAnswerBefore reports whether what was asked last got no answer: a look-up, or a call, whose lease is given back with
-// the note of its answer.
+// gotNoAnswerBefore reports whether what was asked last got no answer: a look-up, or a call, whose lease is given back
+// with the note of its answer.
 func gotNoAnswerBefore(op Operation) bool { return op.NoAnswer != "" || op.Lease.Holder != "" }
 
-// resumeAfterOutage goes on when Cloud Foundry answers again. The operation is looked at as often as at its beginning, and
-// no longer says that it waits for an answer.
+// resumeAfterOutage goes on when Cloud Foundry answers again. The operation is looked at as often as at its beginning,
+// and no longer says that it waits for an answer.
 func resumeAfterOutage(r Record, t Tick) Decision {
 	op := &r.Operation
 	op.NoAnswer, op.Lease = "", Lease{}
@@ -106,8 +106,9 @@ func resumeAfterOutage(r Record, t Tick) Decision {
 	return d
 }
 
-// resetPace lets the pace begin anew after a failure, and reports whether it did. The n-th time it has to be twice as long
-// ago as the time before, so that a Cloud Foundry that comes and goes for days is not asked as if each time were the first.
+// resetPace lets the pace begin anew after a failure, and reports whether it did. The n-th time it has to be twice as
+// long ago as the time before, so that a Cloud Foundry that comes and goes for days is not asked as if each time were
+// the first.
 func resetPace(op *Operation, p Pace, now time.Time, wait time.Duration) bool {
 	if wait <= p.Wait(0) || op.PaceResets > 0 && now.Sub(op.PaceResetAt) < firstReset<<min(op.PaceResets-1, 16) {
 		return false
@@ -120,12 +121,12 @@ func resetPace(op *Operation, p Pace, now time.Time, wait time.Duration) bool {
 // firstReset is how long after the first reset the pace may begin anew once more.
 const firstReset = time.Minute
 
-// brokerRefusals is how often the backing broker itself may refuse one delete. Then the delete has failed, so that whoever
-// asked for it can act.
+// brokerRefusals is how often the backing broker itself may refuse one delete. Then the delete has failed, so that
+// whoever asked for it can act.
 const brokerRefusals = 4
 
-// refusedOften reports whether the delete has failed by what the backing broker answers. One that follows on a delete that
-// failed is itself another try.
+// refusedOften reports whether the delete has failed by what the backing broker answers. One that follows on a delete
+// that failed is itself another try.
 func refusedOften(r Record) bool {
 	refused := r.Operation.FailedDeletesByBroker
 	again := r.Operation.Verb == Delete && deletesFailedBefore(r) > 0
@@ -143,8 +144,8 @@ func (op *Operation) countFailedDelete(text string, byBroker bool, now time.Time
 	op.NotBefore = now.Add(p.pause(op.FailedDeletes, LongestWait))
 }
 
-// pause is how long the n-th failure in a row keeps a delete from being sent again: not at all at first, so that passing
-// trouble costs no time, then First, and twice as long each time up to longest.
+// pause is how long the n-th failure in a row keeps a delete from being sent again: not at all at first, so that
+// passing trouble costs no time, then First, and twice as long each time up to longest.
 func (p Pace) pause(n int, longest time.Duration) time.Duration {
 	if n < 2 {
 		return 0

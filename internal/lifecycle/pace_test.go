@@ -94,8 +94,8 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// A turn of the state machine is nine history events at most, and an execution may have 25,000; the design allows itself
-// 20,000.
+// A turn of the state machine is nine history events at most, and an execution may have 25,000; the design allows
+// itself 20,000.
 const eventsPerTurn, eventsAllowed = 9, 20_000
 
 func TestAWeekOfPolling(t *testing.T) {
@@ -204,8 +204,8 @@ func afterJob(row lc.Row, job *lc.JobStatus, bindings ...lc.BindingView) func(*l
 // living is a row that a create has made.
 func living() lc.Row { return mine(lc.Create, lc.LastSucceeded) }
 
-// TestADeleteThatIsRefusedEndsOrIsDamped: the backing broker's own word ends a delete after a few tries; what may pass is
-// tried until the deadline, ever less often, and its text is what polls say meanwhile and at the end.
+// TestADeleteThatIsRefusedEndsOrIsDamped: the backing broker's own word ends a delete after a few tries; what may pass
+// is tried until the deadline, ever less often, and its text is what polls say meanwhile and at the end.
 func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 	t.Parallel()
 	const inUse = "It is in use."
@@ -357,8 +357,8 @@ func TestAnOutageIsSaidAndForgotten(t *testing.T) {
 	})
 }
 
-// TestAnAnswerAfterALostOneResumes: a call whose answer was lost, and one that was taken only after refusals, are failures
-// that end.
+// TestAnAnswerAfterALostOneResumes: a call whose answer was lost, and one that was taken only after refusals, are
+// failures that end.
 func TestAnAnswerAfterALostOneResumes(t *testing.T) {
 	t.Parallel()
 	each(t, map[string]lc.Answer{
@@ -379,8 +379,8 @@ func TestAnAnswerAfterALostOneResumes(t *testing.T) {
 	})
 }
 
-// TestAWeekOfOutages: a Cloud Foundry that comes and goes all the time makes no hot loop, and its operations still fit into
-// one history of the state machine.
+// TestAWeekOfOutages: a Cloud Foundry that comes and goes all the time makes no hot loop, and its operations still fit
+// into one history of the state machine.
 func TestAWeekOfOutages(t *testing.T) {
 	t.Parallel()
 	away := false

@@ -66,7 +66,7 @@ func (a *arrows) requests(t *testing.T, g grid) {
 // ticks adds the arrows of what ticks see.
 func (a *arrows) ticks(t *testing.T, kind lc.Kind) {
 	t.Helper()
-	for _, s := range sights(kind) {
+	for _, s := range lastTicks(kind) {
 		r := stored(kind, s.state)
 		s.change(&r)
 		d, err := lc.Next(r, s.tick)
@@ -77,18 +77,18 @@ func (a *arrows) ticks(t *testing.T, kind lc.Kind) {
 	}
 }
 
-// sight is what a tick learns, and what a reader of the diagram calls that.
-type sight struct {
+// lastTick is what a tick learns, and what a reader of the diagram calls that.
+type lastTick struct {
 	state  lc.State
 	label  string
 	tick   lc.Tick
 	change func(*lc.Record)
 }
 
-// sights are the ways in which operations end.
-func sights(kind lc.Kind) []sight {
+// lastTicks are the ways in which operations end.
+func lastTicks(kind lc.Kind) []lastTick {
 	vanished := func(r *lc.Record) { r.Operation.Job = "job" }
-	all := []sight{
+	all := []lastTick{
 		{lc.Creating, "its row succeeded", seen(mine(lc.Create, lc.LastSucceeded)), as},
 		{lc.Creating, "its row and job failed", withJob(seen(mine(lc.Create, lc.LastFailed)), byBroker("")), accepted},
 		{lc.Creating, "refused for good", seen(), refused},
@@ -106,16 +106,16 @@ func sights(kind lc.Kind) []sight {
 		going := seen()
 		v := instance(lc.Deleting)
 		going.Instance = &v
-		return append(all, sight{lc.Creating, "its instance goes", going, as})
+		return append(all, lastTick{lc.Creating, "its instance goes", going, as})
 	}
 	marked := mine(lc.Update, lc.LastSucceeded)
 	marked.Update = "mine"
 	return append(all,
-		sight{lc.Updating, "its mark is there", seen(marked), as},
-		sight{lc.Updating, "its job failed", withJob(seen(mine(lc.Update, lc.LastFailed)), byBroker("")), accepted},
-		sight{lc.Updating, "refused for good", seen(mine(lc.Create, lc.LastSucceeded)), refused},
-		sight{lc.Updating, "the row is gone", seen(), as},
-		sight{lc.Updating, "deadline", seen(mine(lc.Create, lc.LastSucceeded)), overdue},
+		lastTick{lc.Updating, "its mark is there", seen(marked), as},
+		lastTick{lc.Updating, "its job failed", withJob(seen(mine(lc.Update, lc.LastFailed)), byBroker("")), accepted},
+		lastTick{lc.Updating, "refused for good", seen(mine(lc.Create, lc.LastSucceeded)), refused},
+		lastTick{lc.Updating, "the row is gone", seen(), as},
+		lastTick{lc.Updating, "deadline", seen(mine(lc.Create, lc.LastSucceeded)), overdue},
 	)
 }
 

@@ -58,8 +58,8 @@ func reasonOfDeadline(r Record) string {
 	return text
 }
 
-// reasonOfFailedDelete is why a job that was to delete a row failed, and whether the backing broker said so itself. What it
-// said of a binding it says again when Cloud Foundry unbinds that on the way to its instance.
+// reasonOfFailedDelete is why a job that was to delete a row failed, and whether the backing broker said so itself.
+// What it said of a binding it says again when Cloud Foundry unbinds that on the way to its instance.
 func reasonOfFailedDelete(r Record, t Tick, row Row) (text string, byBroker bool) {
 	last := ""
 	if row.Last.failed(Delete) {
@@ -82,9 +82,9 @@ func problemOfBinding(b BindingView) string {
 	return "The service binding " + b.ID + " could not be deleted: " + b.Problem
 }
 
-// Waiting says in a sentence or two what the operation that runs waits for. It needs the record alone, and for a binding
-// its instance, so that a poll costs nothing more and nothing has to be written for a driver that merely waits. The pace is
-// the driver's.
+// Waiting says in a sentence or two what the operation that runs waits for. It needs the record alone, and for a
+// binding its instance, so that a poll costs nothing more and nothing has to be written for a driver that merely waits.
+// The pace is the driver's.
 func Waiting(r Record, instance InstanceView, now time.Time, p Pace) string {
 	op := r.Operation
 	switch {

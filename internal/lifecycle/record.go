@@ -61,8 +61,8 @@ type Record struct {
 	CreateOp Reference `json:"create_op"`
 	// CFGUID is the row in use. It is set when the create has succeeded.
 	CFGUID string `json:"cf_guid,omitempty"`
-	// GUIDs are rows of Cloud Foundry that operations of this record made, in former lives too. Each is ours whatever it
-	// is called (docs/protocol.md 3.2).
+	// GUIDs are rows of Cloud Foundry that operations of this record made, in former lives too. Each is ours whatever
+	// it is called (docs/protocol.md 3.2).
 	GUIDs []string `json:"guids,omitempty"`
 	// Place is the Cloud Foundry that the rows are in. It is zero until the first call, and in records of old versions.
 	Place     Place      `json:"place,omitzero"`
@@ -70,8 +70,8 @@ type Record struct {
 	// LastCall is the number of the newest open call ever written.
 	LastCall int        `json:"last_call,omitempty"`
 	Finished []Finished `json:"finished,omitempty"`
-	// InstanceCreateOp and InstanceGUID name the incarnation of the instance for which a bind was accepted. The GUID may
-	// come later than the claim.
+	// InstanceCreateOp and InstanceGUID name the incarnation of the instance for which a bind was accepted. The GUID
+	// may come later than the claim.
 	InstanceCreateOp string `json:"instance_create_op,omitempty"`
 	InstanceGUID     string `json:"instance_guid,omitempty"`
 	// ExpiresAt is when a tombstone or ghost may be forgotten; zero for the living.
@@ -103,8 +103,8 @@ type Operation struct {
 	// IDWasFree is true when the claim found nothing living, so that the first call may go without a look-up
 	// (docs/protocol.md 3.8).
 	IDWasFree bool `json:"fresh,omitempty"`
-	// Job and JobGUID are the newest Cloud Foundry job of this operation and the row that it works on. The GUID is empty
-	// for a create.
+	// Job and JobGUID are the newest Cloud Foundry job of this operation and the row that it works on. The GUID is
+	// empty for a create.
 	Job     string `json:"job,omitempty"`
 	JobGUID string `json:"job_guid,omitempty"`
 	// CreatedWithoutJob is true when Cloud Foundry answered the create as carried out, without a job.
@@ -119,13 +119,14 @@ type Operation struct {
 	// InstanceMissing: the refusal says that the instance is not there any more.
 	InstanceMissing bool   `json:"unusable,omitempty"`
 	Code            string `json:"code,omitempty"`
-	// TemporaryRefusal is a refusal that another try may cure. NoAnswer is what is known of a Cloud Foundry that did not
-	// answer what it was asked last. Both are words for the operation's user; they may quote a backing broker, so they
-	// are in no log and end with the operation.
+	// TemporaryRefusal is a refusal that another try may cure. NoAnswer is what is known of a Cloud Foundry that did
+	// not answer what it was asked last. Both are words for the operation's user; they may quote a backing broker, so
+	// they are in no log and end with the operation.
 	TemporaryRefusal string `json:"trouble,omitempty"`
 	NoAnswer         string `json:"unheard,omitempty"`
 	// FailedDeletes counts the deletes of this operation that reached the backing broker and removed nothing, and
-	// FailedDeletesByBroker those of them that the backing broker refused itself. NotBefore is when the next may be sent.
+	// FailedDeletesByBroker those of them that the backing broker refused itself. NotBefore is when the next may be
+	// sent.
 	FailedDeletes         int       `json:"turned_down,omitempty"`
 	FailedDeletesByBroker int       `json:"by_broker,omitempty"`
 	NotBefore             time.Time `json:"not_before,omitzero"`
@@ -171,8 +172,8 @@ type Finished struct {
 	Verb        Verb   `json:"verb"`
 	Succeeded   bool   `json:"succeeded"`
 	Description string `json:"description,omitempty"`
-	// OwnWords says that Description is Ferry's own sentence. All others may quote a backing broker, and are dropped when
-	// the next operation begins.
+	// OwnWords says that Description is Ferry's own sentence. All others may quote a backing broker, and are dropped
+	// when the next operation begins.
 	OwnWords bool      `json:"own,omitempty"`
 	Code     string    `json:"code,omitempty"`
 	EndedAt  time.Time `json:"ended"`

@@ -24,8 +24,8 @@ type Request struct {
 	NewOperation NewOperation
 	// FirstRead is what the request read first, once its claim was lost; nil before that.
 	FirstRead *FirstRead
-	// MayNotClaim: what the request read first is not known, so that it may claim nothing any more
-	// (docs/protocol.md 2.3).
+	// MayNotClaim: what the request read first is not known, so that it may claim nothing any more (docs/protocol.md
+	// 2.3).
 	MayNotClaim bool
 }
 
@@ -234,8 +234,8 @@ func claim(r Record, effective State, q Request) Record {
 	return n
 }
 
-// beginLife notes, in place, what a new incarnation begins with. After a failed create it has to know the rows of the last
-// one, since some may be left; of what is gone, or went with its instance, none are.
+// beginLife notes, in place, what a new incarnation begins with. After a failed create it has to know the rows of the
+// last one, since some may be left; of what is gone, or went with its instance, none are.
 func (r *Record) beginLife(last Record, effective State, q Request) {
 	r.Operation.IDWasFree = !last.State.Living()
 	if effective.Living() {
@@ -250,8 +250,8 @@ func (r *Record) beginLife(last Record, effective State, q Request) {
 	r.InstanceCreateOp, r.InstanceGUID = q.Instance.CreateOp, q.Instance.CFGUID
 }
 
-// tombstone notes that an id was told to be gone. Its life moves, so that a create that read "absent" before that cannot
-// claim any more (docs/protocol.md 2.4).
+// tombstone notes that an id was told to be gone. Its life moves, so that a create that read "absent" before that
+// cannot claim any more (docs/protocol.md 2.4).
 func tombstone(r Record, q Request) Record {
 	n := r.Clone().withoutQuotes()
 	switch {
@@ -291,7 +291,8 @@ func resultOfOrphan(r Record) Finished {
 const reasonDropped = "It failed. The reason is not kept any more, since another operation has begun after it."
 
 // withoutQuotes drops what others said of operations that are over, since a backing broker may quote parameters. The
-// description of the latest one is needed until the next begins. It changes r in place, which has to be the caller's copy.
+// description of the latest one is needed until the next begins. It changes r in place, which has to be the caller's
+// copy.
 func (r Record) withoutQuotes() Record {
 	for i, f := range r.Finished {
 		if f.Description != "" && !f.OwnWords {
@@ -311,8 +312,8 @@ type Progress struct {
 	Result  Finished
 }
 
-// Poll answers for the operation with this id, or for the latest one when the id is empty or unknown (LOI-20 and LOI-21 in
-// docs/osb-choices.md). instance is needed for bindings only.
+// Poll answers for the operation with this id, or for the latest one when the id is empty or unknown (LOI-20 and LOI-21
+// in docs/osb-choices.md). instance is needed for bindings only.
 func Poll(r Record, id string, instance InstanceView) Progress {
 	effective := EffectiveState(r, instance)
 	if r.Running(id) && effective == r.State {

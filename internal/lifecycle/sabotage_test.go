@@ -184,25 +184,22 @@ func safeguards() map[string]sabotage {
 	}
 }
 
-// TestLawsNeedTheirSafeguards turns each safeguard off and demands that the schedules
-// of TestLaws notice: a law that cannot break proves nothing.
+// TestLawsNeedTheirSafeguards turns each safeguard off and demands that the schedules of TestLaws notice: a law that
+// cannot break proves nothing.
 func TestLawsNeedTheirSafeguards(t *testing.T) {
 	t.Parallel()
-	for name, s := range safeguards() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for seed := uint64(1); seed <= schedules; seed++ {
-				w := play(s.next, seed, s.bindings, false)
-				if w.broken == nil {
-					continue
-				}
-				t.Logf("seed %d breaks %s: %s", seed, w.broken.law, w.broken.what)
-				if !slices.Contains(s.laws, w.broken.law) {
-					t.Errorf("it broke another law first, want one of %q\n%s", s.laws, story(play(s.next, seed, s.bindings, true)))
-				}
-				return
+	each(t, safeguards(), func(t *testing.T, s sabotage) {
+		for seed := uint64(1); seed <= *schedules; seed++ {
+			w := play(s.next, seed, s.bindings, false)
+			if w.broken == nil {
+				continue
 			}
-			t.Errorf("%d schedules did not notice", schedules)
-		})
-	}
+			t.Logf("seed %d breaks %s: %s", seed, w.broken.law, w.broken.what)
+			if !slices.Contains(s.laws, w.broken.law) {
+				t.Errorf("it broke another law first, want one of %q\n%s", s.laws, story(play(s.next, seed, s.bindings, true)))
+			}
+			return
+		}
+		t.Errorf("%d schedules did not notice", *schedules)
+	})
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Tick is one step of one operation, with what has been learned so far. A caller begins with what it read, and gives the
-// same tick again with one thing more whenever the decision's effect asks for it.
+// Tick is one step of one operation, with what has been learned so far. A caller begins with what it read, and gives
+// the same tick again with one thing more whenever the decision's effect asks for it.
 type Tick struct {
 	// Operation is the one that the caller drives.
 	Operation string
@@ -29,8 +29,8 @@ type Tick struct {
 	// Driver holds the lease, and LeaseUntil is when its work of this tick has ended.
 	Driver     string
 	LeaseUntil time.Time
-	// LivingDrivers is the prefix of all drivers that can be alive; empty when any can. The lease of another one is that
-	// of a dead process.
+	// LivingDrivers is the prefix of all drivers that can be alive; empty when any can. The lease of another one is
+	// that of a dead process.
 	LivingDrivers string
 
 	// What the effects of earlier decisions have brought; nil for what was not asked for.
@@ -131,17 +131,12 @@ func decideByVerb(r Record, t Tick) Decision {
 	}
 }
 
-// lastLook is what a tick past the deadline makes of its decision. What it has seen may end the operation, but nothing more
-// is sent, and nothing more is waited for: except for an update that may still move the plan, for as long as a call may
-// take to settle, since what lives on is then described by what it is (docs/protocol.md 9).
+// lastLook is what a tick past the deadline makes of its decision. What it has seen may end the operation, but nothing
+// more is sent, and nothing more is waited for: except for an update that may still move the plan, for as long as a
+// call may take to settle, since what lives on is then described by what it is (docs/protocol.md 9).
 func lastLook(r Record, t Tick, d Decision) Decision {
-	switch d.Effect.Do {
-	case ReadInstance, ListBindings, FindByName, FindByGUID, AskJob, FindOrg:
-		return d
-	default:
-	}
 	switch {
-	case d.Result != nil:
+	case d.Effect.Do.Asks(), d.Result != nil:
 		return d
 	case r.Operation.Verb != Create && planMayMove(r, t) && t.Now.Before(r.Operation.Deadline.Add(t.SettleAfter)):
 		return wait(r, t)
@@ -164,8 +159,8 @@ func need(r Record, e Effect) Decision {
 	return Decision{Record: r, Outcome: Ongoing, Effect: e}
 }
 
-// wait changes nothing but the time at which the operation counts as overdue, and that only when it comes near: a tick that
-// learned nothing costs no write.
+// wait changes nothing but the time at which the operation counts as overdue, and that only when it comes near: a tick
+// that learned nothing costs no write.
 func wait(r Record, t Tick) Decision {
 	d := need(r, Effect{Do: Wait})
 	if r.Operation.Due.Before(t.Now.Add(t.Wait + overdueMargin)) {
@@ -175,8 +170,8 @@ func wait(r Record, t Tick) Decision {
 	return d
 }
 
-// due is when a driver that comes back after wait counts as dead: after twice that. One that waits for the deadline counts
-// as dead soon after it.
+// due is when a driver that comes back after wait counts as dead: after twice that. One that waits for the deadline
+// counts as dead soon after it.
 func due(op Operation, now time.Time, wait time.Duration) time.Time {
 	end := op.Deadline
 	if next := now.Add(wait); next.After(end) {
@@ -232,8 +227,8 @@ func fail(r Record, t Tick, why Finished) Decision {
 	return end(r, t, failedStates[r.Operation.Verb], why)
 }
 
-// failWhenSettled reports a failure once no call of the record can take effect any more: a late one could make a living row
-// behind the report.
+// failWhenSettled reports a failure once no call of the record can take effect any more: a late one could make a living
+// row behind the report.
 func failWhenSettled(r Record, t Tick, why Finished) Decision {
 	if r.HasOpenCall("", t.ReadAt) { // safeguard: failed waits for open calls
 		return wait(r, t)

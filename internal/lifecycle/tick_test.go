@@ -44,8 +44,8 @@ func TestLeaseOfAnotherWritesNothing(t *testing.T) {
 	}
 }
 
-// TestDue: a tick that waits writes only when the janitor would come before the next; and a driver that died waiting for
-// the deadline is soon missed after it.
+// TestDue: a tick that waits writes only when the janitor would come before the next; and a driver that died waiting
+// for the deadline is soon missed after it.
 func TestDue(t *testing.T) {
 	t.Parallel()
 	type test struct {
@@ -82,8 +82,8 @@ func TestDeadlineKeepsOpenCalls(t *testing.T) {
 	}
 }
 
-// TestAnOlderLookEndsNothing: one list may serve many operations, but "not there" ends one only when the list began after
-// the record was read (docs/protocol.md 3.9).
+// TestAnOlderLookEndsNothing: one list may serve many operations, but "not there" ends one only when the list began
+// after the record was read (docs/protocol.md 3.9).
 func TestAnOlderLookEndsNothing(t *testing.T) {
 	t.Parallel()
 	type test struct {
@@ -109,8 +109,8 @@ func TestAnOlderLookEndsNothing(t *testing.T) {
 	})
 }
 
-// TestElsewhereNothingIsAbsent: a client that is pointed at another Cloud Foundry or org than the one that the record's rows
-// are in believes nothing that it sees there (docs/protocol.md 3.2).
+// TestElsewhereNothingIsAbsent: a client that is pointed at another Cloud Foundry or org than the one that the record's
+// rows are in believes nothing that it sees there (docs/protocol.md 3.2).
 func TestElsewhereNothingIsAbsent(t *testing.T) {
 	t.Parallel()
 	here, there := lc.Place{API: "https://api.example", OrgGUID: "org"}, lc.Place{API: "https://api.example", OrgGUID: "another"}

@@ -8,8 +8,8 @@ import (
 const (
 	// updateAttempts is how often an update is sent whose answers stay unknown.
 	updateAttempts = 3
-	// quietAfter is how long a row may be in progress without having been written before its job is asked, too. While Cloud
-	// Foundry polls the backing broker it writes the row each time, once a minute unless it is set otherwise
+	// quietAfter is how long a row may be in progress without having been written before its job is asked, too. While
+	// Cloud Foundry polls the backing broker it writes the row each time, once a minute unless it is set otherwise
 	// (docs/cf-contract.md 0, fact 7).
 	quietAfter = 2 * time.Minute
 )
@@ -31,8 +31,8 @@ func tickUpdate(r Record, t Tick) Decision {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
 	switch {
-	// Safeguard: over a row that is being updated the job's failure counts only when no other call of this operation can be
-	// the one that is being carried out (docs/protocol.md 5).
+	// Safeguard: over a row that is being updated the job's failure counts only when no other call of this operation
+	// can be the one that is being carried out (docs/protocol.md 5).
 	case t.Job != nil && t.Job.State == JobFailed && (op.Calls == 1 || !row.busy()):
 		return failWhenSettled(r, t, Finished{Description: firstOf(t.Job.Description, row.Last.Description), Code: t.Job.Code})
 	case op.FinalRefusal != "" && !row.busy(): // and a refusal never does
@@ -49,8 +49,8 @@ func tickUpdate(r Record, t Tick) Decision {
 	return updateAgain(r, t, row)
 }
 
-// waitTwice waits for twice as long, after a tick that asked for the row and for the job: waiting costs one call for each
-// wait, however long the row stays in progress.
+// waitTwice waits for twice as long, after a tick that asked for the row and for the job: waiting costs one call for
+// each wait, however long the row stays in progress.
 func waitTwice(r Record, t Tick) Decision {
 	left := r.Operation.Deadline.Sub(t.Now)
 	t.Wait = min(2*t.Wait, LongestWait, max(t.Wait, left))

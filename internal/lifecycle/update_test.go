@@ -67,8 +67,8 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestUpdateAsksTwiceAndWaitsTwice: however long a row stays in progress, waiting costs one call to Cloud Foundry for each
-// wait, and the driver is back at the deadline.
+// TestUpdateAsksTwiceAndWaitsTwice: however long a row stays in progress, waiting costs one call to Cloud Foundry for
+// each wait, and the driver is back at the deadline.
 func TestUpdateAsksTwiceAndWaitsTwice(t *testing.T) {
 	t.Parallel()
 	stuck := mine(lc.Update, lc.LastInProgress)
@@ -90,8 +90,8 @@ func TestUpdateAsksTwiceAndWaitsTwice(t *testing.T) {
 	})
 }
 
-// TestUpdateOfWhatIsGone says that the instance works no more, and that the same update would fail again: when no row is
-// found, and when the update was answered so.
+// TestUpdateOfWhatIsGone says that the instance works no more, and that the same update would fail again: when no row
+// is found, and when the update was answered so.
 func TestUpdateOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	answered, reply := sentOff(lc.Updating, lc.SendUpdate, lc.ReplyAbsent)

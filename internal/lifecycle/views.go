@@ -2,8 +2,8 @@ package lifecycle
 
 import "time"
 
-// Look is what one look-up in Cloud Foundry saw, and when it began. Whoever makes it must have read the record, and noted
-// the time, before Began.
+// Look is what one look-up in Cloud Foundry saw, and when it began. Whoever makes it must have read the record, and
+// noted the time, before Began.
 type Look struct {
 	Began time.Time
 	Rows  []Row
@@ -21,15 +21,15 @@ type Row struct {
 	Seq       int64
 	// Update is the mark of the last update that took effect.
 	Update string
-	// MarkedByName is true for a key whose name carries its operation, because it could not be marked. Such names do not
-	// exclude each other.
+	// MarkedByName is true for a key whose name carries its operation, because it could not be marked. Such names do
+	// not exclude each other.
 	MarkedByName bool
-	// Last is Cloud Foundry's last_operation, and Age how long before the answer's own Date it was written. An age of 0 may
-	// also mean that the answer did not tell.
+	// Last is Cloud Foundry's last_operation, and Age how long before the answer's own Date it was written. An age of 0
+	// may also mean that the answer did not tell.
 	Last LastOperation
 	Age  time.Duration
-	// PlanGUID and MaintenanceVersion are what an instance has now, whatever was asked for since; empty where Cloud Foundry
-	// did not say.
+	// PlanGUID and MaintenanceVersion are what an instance has now, whatever was asked for since; empty where Cloud
+	// Foundry did not say.
 	PlanGUID           string
 	MaintenanceVersion string
 	// DashboardURL and Provided are what the backing broker said of an instance. They decide nothing and are handed on.
@@ -71,8 +71,8 @@ const (
 // JobStatus is what Cloud Foundry said of a job.
 type JobStatus struct {
 	State JobState
-	// FromBackingBroker is true when a failure is the backing broker's own answer, and not a conflict, a timeout or trouble
-	// inside Cloud Foundry.
+	// FromBackingBroker is true when a failure is the backing broker's own answer, and not a conflict, a timeout or
+	// trouble inside Cloud Foundry.
 	FromBackingBroker bool
 	// Description is fit for users: it has no hosts and no URLs.
 	Description string
@@ -85,8 +85,8 @@ type JobStatus struct {
 // JobState is the state of a Cloud Foundry job.
 type JobState string
 
-// The states of a job. JobLost means that Cloud Foundry does not know the job; JobUnclear that it did not say, which ends
-// nothing.
+// The states of a job. JobLost means that Cloud Foundry does not know the job; JobUnclear that it did not say, which
+// ends nothing.
 const (
 	JobProcessing JobState = "PROCESSING"
 	JobPolling    JobState = "POLLING"
@@ -104,8 +104,8 @@ type InstanceView struct {
 	State    State
 	CreateOp string
 	CFGUID   string
-	// Offering is the name of the instance's offering. It decides nothing; a look-up of keys needs it to know which space
-	// its login has to be able to see.
+	// Offering is the name of the instance's offering. It decides nothing; a look-up of keys needs it to know which
+	// space its login has to be able to see.
 	Offering string
 }
 

@@ -20,8 +20,8 @@ const (
 // next is the function under test, or one that was sabotaged.
 type next func(lc.Record, lc.Event) (lc.Decision, error)
 
-// world is a small model of everything around lifecycle.Next: a store with
-// revisions, a Cloud Foundry, and actors whose every step is an event of its own.
+// world is a small model of everything around lifecycle.Next: a store with revisions, a Cloud Foundry, and actors whose
+// every step is an event of its own.
 type world struct {
 	chance chance
 	next   next
@@ -140,8 +140,8 @@ func (w *world) put(a *actor, i *item, r lc.Record, revision int) bool {
 	return true
 }
 
-// advance moves the clock. What Cloud Foundry's clean-up marked as failed although
-// it runs has ended by the time that a mark counts as final.
+// advance moves the clock. What Cloud Foundry's clean-up marked as failed although it runs has ended by the time that a
+// mark counts as final, and a row that stays in progress under a job that has ended is marked as failed at last.
 func (w *world) advance(d time.Duration) {
 	for _, j := range w.cloud.jobs {
 		for j.marked && !j.ended() && !w.now.Add(d).Before(j.markedAt.Add(settleAfter)) {
@@ -149,6 +149,12 @@ func (w *world) advance(d time.Duration) {
 		}
 	}
 	w.now = w.now.Add(d)
+	for _, r := range w.cloud.rows {
+		if r.stuck && w.now.Sub(r.changed) > settleAfter {
+			r.stuck = false
+			w.cloud.set(r, lc.Update, lc.LastFailed)
+		}
+	}
 	w.cloud.expire()
 }
 
@@ -170,8 +176,7 @@ func (w *world) take(a *actor) {
 	step()
 }
 
-// play lets chance write a schedule, brings everything to rest under a fair one, and
-// at last deletes what is left.
+// play lets chance write a schedule, brings everything to rest under a fair one, and at last deletes what is left.
 func (w *world) play() {
 	w.ask("instance", lc.Create, "small", true)
 	if oneIn(w.chance, 2) { // begin with an instance that is there
@@ -266,8 +271,7 @@ func (w *world) janitor() {
 	}
 }
 
-// mishap is a death, a clean-up that is wrong, a job forgotten, somebody else, or a hand
-// that renames.
+// mishap is a death, a clean-up that is wrong, a job forgotten, somebody else, or a hand that renames.
 func (w *world) mishap() {
 	switch w.chance.pick(7) {
 	case 0, 1:
@@ -302,12 +306,12 @@ func (w *world) mishap() {
 	}
 }
 
-// rounds bounds the fair schedule: three minutes each, so that every wait for a call
-// of unknown fate fits in many times.
+// rounds bounds the fair schedule: three minutes each, so that every wait for a call of unknown fate fits in many
+// times.
 const rounds = 200
 
-// settle is the fair schedule: everybody goes on, nothing fails by chance, whoever
-// died is replaced. It ends when nothing moves any more.
+// settle is the fair schedule: everybody goes on, nothing fails by chance, whoever died is replaced. It ends when
+// nothing moves any more.
 func (w *world) settle() {
 	w.fair = true
 	for range rounds {
