@@ -59,7 +59,11 @@ func TestDelete(t *testing.T) {
 	tests := removals()
 	unlisted := seen(mine(lc.Create, lc.LastSucceeded))
 	unlisted.BindingsKnown = false
+	vanished := unlisted
+	vanished.Look = &lc.Look{Began: noon()}
 	const d = lc.Deleting
+	tests["none asks for the bindings"] = tickTest{as, vanished, does(d, lc.ListBindings, "")}
+	tests["none at the deadline does not"] = tickTest{overdue, vanished, ends(lc.Gone)}
 	tests["looks by name"] = tickTest{as, bare(), does(d, lc.FindByName, "")}
 	tests["row asks for the bindings"] = tickTest{as, unlisted, does(d, lc.ListBindings, "")}
 	runTicks(t, stored(lc.Instance, d), tests)
@@ -92,22 +96,26 @@ func TestDeleteWaitsForItsBindings(t *testing.T) {
 		bindings []lc.BindingView
 		do       lc.Action
 		unbound  []string
+		noneLeft bool
 	}
 	each(t, map[string]test{
-		"none":                             {nil, lc.SendDelete, nil},
-		"of a former incarnation":          {[]lc.BindingView{former}, lc.SendDelete, nil},
-		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.SendDelete, nil},
-		"creating, ready and failed":       {[]lc.BindingView{view(lc.Creating, false), view(lc.Ready, false), view(lc.CreateFailed, false)}, lc.Unbind, []string{"creating", "ready", "create failed"}},
-		"deleting":                         {[]lc.BindingView{view(lc.Deleting, false)}, lc.Wait, nil},
-		"deleting beside a ready one":      {[]lc.BindingView{view(lc.Deleting, false), view(lc.Ready, false)}, lc.Unbind, []string{"ready"}},
-		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.SendDelete, nil},
-		"unbind failed, with an open POST": {[]lc.BindingView{view(lc.DeleteFailed, true)}, lc.Wait, nil},
+		"none":                             {nil, lc.SendDelete, nil, true},
+		"of a former incarnation":          {[]lc.BindingView{former}, lc.SendDelete, nil, true},
+		"gone":                             {[]lc.BindingView{view(lc.Gone, true), view(lc.Ghost, false)}, lc.SendDelete, nil, true},
+		"creating, ready and failed":       {[]lc.BindingView{view(lc.Creating, false), view(lc.Ready, false), view(lc.CreateFailed, false)}, lc.Unbind, []string{"creating", "ready", "create failed"}, false},
+		"deleting":                         {[]lc.BindingView{view(lc.Deleting, false)}, lc.Wait, nil, false},
+		"deleting beside a ready one":      {[]lc.BindingView{view(lc.Deleting, false), view(lc.Ready, false)}, lc.Unbind, []string{"ready"}, false},
+		"unbind failed":                    {[]lc.BindingView{view(lc.DeleteFailed, false)}, lc.SendDelete, nil, false},
+		"unbind failed, with an open POST": {[]lc.BindingView{view(lc.DeleteFailed, true)}, lc.Wait, nil, false},
 	}, func(t *testing.T, test test) {
 		tick := seen(mine(lc.Create, lc.LastSucceeded))
 		tick.Bindings = test.bindings
 		d := decide(t, stored(lc.Instance, lc.Deleting), tick)
 		if diff := cmp.Diff(test.unbound, d.Effect.Bindings); diff != "" || d.Effect.Do != test.do {
 			t.Errorf("does %q, want %q; unbinds (-want +got):\n%s", d.Effect.Do, test.do, diff)
+		}
+		if d.Record.Operation.NoBindingsLeft != test.noneLeft {
+			t.Errorf("no bindings left: %t, want %t", d.Record.Operation.NoBindingsLeft, test.noneLeft)
 		}
 	})
 }

@@ -63,7 +63,7 @@ func TestWaitOfAPaceThatBeganAnew(t *testing.T) {
 	reset := noon().Add(50 * time.Minute)
 	r.Operation.PaceResets, r.Operation.PaceResetAt = 1, reset
 	for since, want := range map[time.Duration]time.Duration{
-		0: 2 * time.Second, 5 * time.Minute: time.Minute, 20 * time.Minute: 5 * time.Minute, 2 * time.Hour: 5 * time.Minute,
+		0: 2 * time.Second, 9 * time.Minute: time.Minute, 12 * time.Minute: 5 * time.Minute, 2 * time.Hour: 5 * time.Minute,
 	} {
 		if got := defaultPace().WaitOf(r, reset.Add(since)); got != want {
 			t.Errorf("%s after it began anew: %s, want %s", since, got, want)
@@ -209,6 +209,8 @@ func living() lc.Row { return mine(lc.Create, lc.LastSucceeded) }
 func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 	t.Parallel()
 	const inUse = "It is in use."
+	left := mine(lc.Delete, lc.LastFailed)
+	left.Last.Description = "It has users."
 	failed := func(text string) *lc.JobStatus { return &lc.JobStatus{State: lc.JobFailed, Description: text} }
 	unbound := lc.BindingView{ID: "b", State: lc.DeleteFailed, InstanceCreateOp: "made", Problem: inUse}
 	type test struct {
@@ -230,6 +232,7 @@ func TestADeleteThatIsRefusedEndsOrIsDamped(t *testing.T) {
 		"a delete, by something else on the way to a binding": {lc.Instance,
 			afterJob(living(), failed("An operation for a service binding is in progress."), unbound), taken, 20, 250, "in progress", false},
 		"an unbind, by no word of the broker": {lc.Binding, afterJob(living(), failed("The broker timed out.")), taken, 20, 250, "The broker timed out.", false},
+		"an unbind, by a job without a word":  {lc.Binding, afterJob(left, failed("")), taken, 20, 250, "It has users.", false},
 		"a delete without a role": {lc.Instance, afterJob(living(), inState(lc.JobLost)),
 			lc.Answer{Reply: lc.ReplyBusy, Description: "You are not authorized."}, 2000, 2200, "not authorized", false},
 	}, func(t *testing.T, test test) {
