@@ -119,31 +119,38 @@ func families() []family {
 	}
 }
 
-// largest returns the largest parameters of the family that are checked, or nil when all of them are refused.
+// largest returns parameters of the family that are checked, and nearly the largest of those; nil when there are none.
 func (f family) largest(t testing.TB) (r *Schema, parameters any) {
 	t.Helper()
+	compiled := ""
 	fits := func(n int) bool {
 		schema, text := f.made(n)
-		r = schemaOf(t, schema)
+		if schema != compiled {
+			r, compiled = schemaOf(t, schema), schema
+		}
 		v, err := decode([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r.size.steps(v) > maxSteps {
+			return false
+		}
 		parameters = v
-		return r.size.steps(v) <= maxSteps
+		return true
 	}
-	low, high := 0, f.most+1
-	for high-low > 1 {
-		if middle := (low + high) / 2; fits(middle) {
+	low, high := 0, 1
+	for high <= f.most && fits(high) {
+		low, high = high, 2*high
+	}
+	for i := 0; i < 3 && low > 0; i++ {
+		if middle := (low + high) / 2; middle <= f.most && fits(middle) {
 			low = middle
 		} else {
 			high = middle
 		}
 	}
-	if !fits(low) {
-		return r, nil
-	}
-	return r, parameters
+	schema, _ := f.made(low)
+	return schemaOf(t, schema), parameters
 }
 
 // Parameters that would take too long are told before anything is held against them, and what is checked takes no more
