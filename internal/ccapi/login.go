@@ -84,6 +84,18 @@ func newSession(logIn func(context.Context) (grant, error), now func() time.Time
 
 // get returns a valid access token that is newer than the one of this number.
 func (s *session) get(ctx context.Context, stale int64) (grant, error) {
+	for {
+		g, err := s.share(ctx, stale)
+		if err != nil || g.number > stale {
+			return g, err
+		}
+		// It shared the turn of a call that did not know yet that this token is refused.
+	}
+}
+
+// share returns the token if it is good and newer than the one of this number, and logs in otherwise; calls that do so
+// at the same time share one turn.
+func (s *session) share(ctx context.Context, stale int64) (grant, error) {
 	if g, ok := s.token(stale); ok {
 		return g, nil
 	}
