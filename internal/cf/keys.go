@@ -45,16 +45,6 @@ func (k keyRow) instanceGUID() string {
 	return ""
 }
 
-// row returns the key's row. Its name is read for marks only where Cloud Foundry takes no others; elsewhere such a name
-// is somebody's own.
-func (s *keys) row(k keyRow, header http.Header) broker.Row {
-	row := s.rows.row(k.facts(), header)
-	if s.flavors.known() == korifi {
-		return withMarksOfName(row, k.Name)
-	}
-	return row
-}
-
 // keys finds, makes and deletes service keys, and reads what is in them.
 type keys struct {
 	api        *ccapi.Client
@@ -63,6 +53,16 @@ type keys struct {
 	flavors    *flavors
 	changes    changes
 	rows       rowReader
+}
+
+// row returns the key's row. Its name is read for marks only where Cloud Foundry takes no others; elsewhere such a name
+// is somebody's own.
+func (s *keys) row(k keyRow, header http.Header) broker.Row {
+	row := s.rows.row(k.facts(), header)
+	if s.flavors.known() == korifi {
+		return withMarksOfName(row, k.Name)
+	}
+	return row
 }
 
 // FindKeys returns the keys of the instance that stand for the binding: those of its name, those with these GUIDs and,
@@ -83,34 +83,40 @@ func (s *keys) FindKeys(ctx context.Context, q broker.Lookup) (broker.Look, erro
 		return broker.Look{}, err
 	}
 	what := "find keys named " + strconv.Quote(nameOf(q.Name)) + " of instance " + strconv.Quote(q.Instance)
-	query := url.Values{}
+	found := foundKeys{bindingID: q.Name, missing: distinct(q.GUIDs)}
+	byName := url.Values{}
 	if flavor != korifi {
-		query.Set("names", ccapi.Filter(nameOf(q.Name)))
+		byName.Set("names", ccapi.Filter(nameOf(q.Name)))
 	}
-	missing := distinct(q.GUIDs)
-	collect := func(k keyRow, row broker.Row) {
-		if k.Name != nil && standsFor(*k.Name, row, q.Name) || slices.Contains(missing, k.GUID) {
-			look.Rows = append(look.Rows, row)
-			missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == k.GUID })
-		}
-	}
-	if err := s.list(ctx, what, q.Instance, query, collect); err != nil {
+	if err := s.list(ctx, what, q.Instance, byName, found.add); err != nil {
 		return broker.Look{}, err
 	}
 	if flavor != korifi {
-		named := slices.Clone(look.Rows)
-		for _, part := range filters(missing) {
-			err := s.list(ctx, what, q.Instance, url.Values{"guids": {ccapi.Filter(part...)}}, func(k keyRow, row broker.Row) {
-				if !slices.ContainsFunc(named, func(r broker.Row) bool { return r.GUID == k.GUID }) {
-					collect(k, row)
-				}
-			})
-			if err != nil {
+		for _, part := range filters(found.missing) {
+			byGUID := url.Values{"guids": {ccapi.Filter(part...)}}
+			if err := s.list(ctx, what, q.Instance, byGUID, found.add); err != nil {
 				return broker.Look{}, err
 			}
 		}
 	}
+	look.Rows = found.rows
 	return s.confirmed(ctx, look, q)
+}
+
+// foundKeys are the keys that stand for a binding, each once.
+type foundKeys struct {
+	bindingID string
+	missing   []string // GUIDs that were asked for and not met yet
+	rows      []broker.Row
+}
+
+func (f *foundKeys) add(k keyRow, row broker.Row) {
+	wanted := k.Name != nil && standsFor(*k.Name, row, f.bindingID) || slices.Contains(f.missing, k.GUID)
+	if !wanted || slices.ContainsFunc(f.rows, func(r broker.Row) bool { return r.GUID == k.GUID }) {
+		return
+	}
+	f.rows = append(f.rows, row)
+	f.missing = slices.DeleteFunc(f.missing, func(guid string) bool { return guid == k.GUID })
 }
 
 // list lists keys of the instance. What belongs to another one, whoever listed it, is left out.
