@@ -235,7 +235,8 @@ func TestAccepted(t *testing.T) {
 // never left was not.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
-	s := newStub(t, hangUp)
+	s, nobody := newStub(t, hangUp), newStub(t, hangUp)
+	nobody.Config.Handler = http.HandlerFunc(hangUp) // for the login, too
 	for request := range everyCall(t.Context(), nil) {
 		b := s.backend(t, nil)
 		if _, err := b.places.space(t.Context(), "postgres"); err != nil { // warms the connection
@@ -245,12 +246,10 @@ func TestLostAnswers(t *testing.T) {
 		if answer.Reply != lifecycle.ReplyUnknown || err == nil || s.count(request) != 1 {
 			t.Errorf("%s: answer %+v, %v after %d calls; want unknown after one", request, answer, err, s.count(request))
 		}
-		s.Config.Handler = http.HandlerFunc(hangUp) // the login, too
-		answer, err = everyCall(t.Context(), s.backend(t, nil))[request]()
+		answer, err = everyCall(t.Context(), nobody.backend(t, nil))[request]()
 		if answer.Reply != lifecycle.ReplyBusy || answer.Description == "" || err == nil {
 			t.Errorf("%s without a login: answer %+v, %v; want busy", request, answer, err)
 		}
-		s.Config.Handler = s
 	}
 }
 

@@ -53,6 +53,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 	s.bodies = append(s.bodies, body)
+	spaces := s.spaces
 	s.mu.Unlock()
 	switch r.Method + " " + r.URL.Path {
 	case "GET /":
@@ -62,7 +63,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "GET /v3/organizations":
 		reply(w, 200, list(`{"guid":"org-guid","name":"ferry"}`))
 	case "GET /v3/spaces":
-		reply(w, 200, s.spaces)
+		reply(w, 200, spaces)
 	case "GET /v3/organizations/org-guid":
 		reply(w, 200, `{"guid":"org-guid","name":"ferry"}`)
 	default:
@@ -94,6 +95,13 @@ func list(rows ...string) string {
 // tokenWith returns a token that says this of its bearer.
 func tokenWith(payload string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"
+}
+
+// shows changes the list of spaces while the stub is at work.
+func (s *stub) shows(spaces string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spaces = spaces
 }
 
 // count returns how often a request came.

@@ -38,15 +38,6 @@ func (p permissions) backend(t *testing.T, known bool) (*stub, *Backend) {
 		}
 	})
 	s.token = tokenWith(`{"client_id":"ferry","scope":["` + p.scope + `"]}`)
-	b := s.backend(t, nil)
-	if known {
-		if _, err := b.places.space(t.Context(), "postgres"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if p.spaces != "" {
-		s.spaces = p.spaces
-	}
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.org != nil && r.URL.Path == "/v3/organizations/org-guid" {
 			p.org(w, r)
@@ -54,6 +45,15 @@ func (p permissions) backend(t *testing.T, known bool) (*stub, *Backend) {
 		}
 		s.ServeHTTP(w, r)
 	})
+	b := s.backend(t, nil)
+	if known {
+		if _, err := b.places.space(t.Context(), "postgres"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.spaces != "" {
+		s.shows(p.spaces)
+	}
 	return s, b
 }
 
@@ -193,7 +193,7 @@ func TestAbsenceIsNotBelievedByAnOldConfirmation(t *testing.T) {
 	if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "one", Offering: "postgres"}); err != nil || len(look.Rows) != 0 {
 		t.Fatalf("%+v, %v; want nothing there", look, err)
 	}
-	s.spaces = list() // the login loses its role
+	s.shows(list()) // the login loses its role
 	if look, err := b.FindInstances(t.Context(), broker.Lookup{Name: "two", Offering: "postgres"}); err == nil {
 		t.Errorf("%+v; want that the login does not see the space", look)
 	}
