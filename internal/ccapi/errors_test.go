@@ -125,9 +125,13 @@ func TestForUsers(t *testing.T) {
 // TestDecodingErrorsQuoteNothing: encoding/json quotes a number that does not fit.
 func TestDecodingErrorsQuoteNothing(t *testing.T) {
 	t.Parallel()
-	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"guid":98765432109876543210}`) })
-	if err := get(t.Context(), s.client(t, nil)); err == nil || strings.Contains(err.Error(), "98765") {
-		t.Errorf("error %v, want one that does not quote the answer", err)
+	s := newStub(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"size":98765}`) })
+	var row struct {
+		Size int8 `json:"size"`
+	}
+	_, err := s.client(t, nil).Get(t.Context(), Request{Path: "/v3/x", What: "get x"}, &row)
+	if err == nil || strings.Contains(err.Error(), "98765") || !strings.Contains(err.Error(), `"size"`) {
+		t.Errorf("error %v, want one that names the field and does not quote the answer", err)
 	}
 }
 
