@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 const (
@@ -24,14 +26,12 @@ const (
 	crowd         = 64
 	instances     = 10_000
 	instancesFast = 1_000
-	// A start is held against that of `ferry version`, the same machine's figure for
-	// a process that does nothing.
+	// A start is held against that of `ferry version`, the same machine's figure for a process that does nothing.
 	slowestStart = 100
 )
 
-// TestFootprint holds the memory of `ferry serve` against its limits after many
-// instances have gone through it: half of them are there in the end, half were
-// deleted again. The simulated Cloud Foundry is another process, as a real one is.
+// TestFootprint holds the memory of `ferry serve` against its limits after many instances have gone through it: half of
+// them are there in the end, half were deleted again. The simulated Cloud Foundry is another process, as a real one is.
 func TestFootprint(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -71,8 +71,8 @@ func crowdThrough(ctx context.Context, t *testing.T, serve *program, n int) (f f
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &platform{door: new(door), user: "crowd", password: "crowd", tally: new(tally), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}}
-	p.door.open(url)
+	p := newPlatform("crowd", "crowd", &http.Transport{MaxIdleConnsPerHost: crowd})
+	p.address.open(url)
 	plans, err := p.plans(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -101,16 +101,16 @@ func crowdThrough(ctx context.Context, t *testing.T, serve *program, n int) (f f
 }
 
 // comeAndGo creates an instance and waits until it is there; then it may be deleted.
-func (p *platform) comeAndGo(ctx context.Context, id string, plan ids, leaves bool) error {
+func (p *platform) comeAndGo(ctx context.Context, id string, plan osbtest.Plan, leaves bool) error {
 	path := "/v2/service_instances/" + id
 	body := map[string]any{
-		"service_id": plan.service, "plan_id": plan.plan, "organization_guid": "o", "space_guid": "s",
+		"service_id": plan.ServiceID, "plan_id": plan.PlanID, "organization_guid": "o", "space_guid": "s",
 		"parameters": map[string]any{"name": id}, "context": map[string]any{"platform": "kubernetes", "namespace": "n"},
 	}
 	if err := p.through(ctx, http.MethodPut, path, path+"?"+incomplete, body); err != nil || !leaves {
 		return err
 	}
-	return p.through(ctx, http.MethodDelete, path, path+"?"+incomplete+"&"+plan.query(), nil)
+	return p.through(ctx, http.MethodDelete, path, path+"?"+incomplete+"&"+hints(plan), nil)
 }
 
 // through sends a request and waits until its operation has succeeded.
@@ -119,10 +119,10 @@ func (p *platform) through(ctx context.Context, method, path, url string, body a
 	if err != nil {
 		return err
 	}
-	if a.status != http.StatusAccepted {
+	if a.Status != http.StatusAccepted {
 		return wrong(method, path, a, "202")
 	}
-	state, err := p.end(ctx, path, a.Operation)
+	state, err := p.end(ctx, path, a.Operation())
 	if err == nil && state != "succeeded" {
 		err = fmt.Errorf("%w: %s of %s %s", errWrong, method, path, state)
 	}
@@ -163,8 +163,8 @@ func figure(page []byte, name string) (float64, bool) {
 	return 0, false
 }
 
-// TestStartIsQuick starts `ferry serve --simulate-cf` three times and holds the best
-// against the best start of `ferry version`. The time itself is in the log.
+// TestStartIsQuick starts `ferry serve --simulate-cf` three times and holds the best against the best start of `ferry
+// version`. The time itself is in the log.
 func TestStartIsQuick(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

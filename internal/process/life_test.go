@@ -1,29 +1,28 @@
 package process
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
 const incomplete = "accepts_incomplete=true"
 
-// life is what a platform does with one instance id, and what it was told. Every
-// step checks its own answers.
+// life is what a platform does with one instance id, and what it was told. Every step checks its own answers.
 type life struct {
 	*platform
 	random *rand.Rand
 	kills  func() int // so far
-	plans  map[string]ids
+	plans  map[string]osbtest.Plan
 
 	id, planName string
-	plan         ids
+	plan         osbtest.Plan
 	parameters   map[string]any
 
 	// What Cloud Foundry has to show for it in the end.
@@ -74,9 +73,8 @@ func (l *life) live(ctx context.Context) error {
 // dice is true once in n times.
 func (l *life) dice(n int) bool { return l.random.IntN(n) == 0 }
 
-// change sends a PUT, PATCH or DELETE of something asynchronous one to three times
-// at once. All that were accepted must name one operation, which must end as
-// wanted; done are the statuses of a request that came after the end.
+// change sends a PUT, PATCH or DELETE of something asynchronous one to three times at once. All that were accepted must
+// name one operation, which must end as wanted; done are the statuses of a request that came after the end.
 func (l *life) change(ctx context.Context, method, path, query string, body any, done ...int) (string, error) {
 	answers, err := l.together(ctx, 1+l.random.IntN(3), method, path+"?"+query, body)
 	if err != nil {
@@ -85,13 +83,13 @@ func (l *life) change(ctx context.Context, method, path, query string, body any,
 	operation := ""
 	for _, a := range answers {
 		switch {
-		case slices.Contains(done, a.status):
-		case a.status != http.StatusAccepted:
+		case slices.Contains(done, a.Status):
+		case a.Status != http.StatusAccepted:
 			return "", wrong(method, path, a, "202 or one of %v", done)
-		case a.Operation == "" || operation != "" && a.Operation != operation:
+		case a.Operation() == "" || operation != "" && a.Operation() != operation:
 			return "", wrong(method, path, a, "one operation for all, %q", operation)
 		default:
-			operation = a.Operation
+			operation = a.Operation()
 		}
 	}
 	if operation != "" {
@@ -112,20 +110,19 @@ func (l *life) together(ctx context.Context, n int, method, path string, body an
 }
 
 func wrong(method, path string, a answer, format string, args ...any) error {
-	return fmt.Errorf("%w: %s %s: %d %s, want %s", errWrong, method, path, a.status, a.raw, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s %s: %d %s, want %s", errWrong, method, path, a.Status, a.Body, fmt.Sprintf(format, args...))
 }
 
 // expect sends once and checks the status.
 func (l *life) expect(ctx context.Context, method, path string, body any, status int) (answer, error) {
 	a, err := l.send(ctx, method, path, body)
-	if err == nil && a.status != status {
+	if err == nil && a.Status != status {
 		err = wrong(method, path, a, "%d", status)
 	}
 	return a, err
 }
 
-// succeeds waits for the end of an operation; none is one that had ended when its
-// request was answered.
+// succeeds waits for the end of an operation; none is one that had ended when its request was answered.
 func (l *life) succeeds(ctx context.Context, path, operation string) error {
 	if operation == "" {
 		return nil
@@ -139,7 +136,7 @@ func (l *life) succeeds(ctx context.Context, path, operation string) error {
 
 func (l *life) provision(parameters map[string]any) map[string]any {
 	return map[string]any{
-		"service_id": l.plan.service, "plan_id": l.plan.plan, "organization_guid": "org", "space_guid": "space", "parameters": parameters,
+		"service_id": l.plan.ServiceID, "plan_id": l.plan.PlanID, "organization_guid": "org", "space_guid": "space", "parameters": parameters,
 	}
 }
 
@@ -204,7 +201,7 @@ func (l *life) remove(ctx context.Context) error {
 }
 
 func (l *life) delete(ctx context.Context) error {
-	operation, err := l.change(ctx, http.MethodDelete, l.path(), incomplete+"&"+l.plan.query(), nil, http.StatusGone)
+	operation, err := l.change(ctx, http.MethodDelete, l.path(), incomplete+"&"+hints(l.plan), nil, http.StatusGone)
 	if err != nil {
 		return err
 	}
@@ -213,14 +210,14 @@ func (l *life) delete(ctx context.Context) error {
 	}
 	l.alive = false
 	clear(l.bindings)
-	_, err = l.expect(ctx, http.MethodDelete, l.path()+"?"+incomplete+"&"+l.plan.query(), nil, http.StatusGone)
+	_, err = l.expect(ctx, http.MethodDelete, l.path()+"?"+incomplete+"&"+hints(l.plan), nil, http.StatusGone)
 	return err
 }
 
 func (l *life) update(ctx context.Context) error {
 	next := map[string]string{"postgres/small": "postgres/large", "postgres/large": "postgres/small", "postgres/async": "postgres/async-bindings", "postgres/async-bindings": "postgres/async"}[l.planName]
 	before := l.kills()
-	body := map[string]any{"service_id": l.plan.service, "plan_id": l.plans[next].plan}
+	body := map[string]any{"service_id": l.plan.ServiceID, "plan_id": l.plans[next].PlanID}
 	operation, err := l.change(ctx, http.MethodPatch, l.path(), incomplete, body, http.StatusOK)
 	if err != nil {
 		return err
@@ -234,12 +231,11 @@ func (l *life) update(ctx context.Context) error {
 	return nil
 }
 
-// bind binds with or without accepts_incomplete, several times at once, and checks
-// that all got the same credentials.
+// bind binds with or without accepts_incomplete, several times at once, and checks that all got the same credentials.
 func (l *life) bind(ctx context.Context) error {
 	id := fmt.Sprintf("%s-b%d", l.id, len(l.bindings))
 	path := l.path() + "/service_bindings/" + id
-	body := map[string]any{"service_id": l.plan.service, "plan_id": l.plan.plan}
+	body := map[string]any{"service_id": l.plan.ServiceID, "plan_id": l.plan.PlanID}
 	if l.dice(2) {
 		operation, err := l.change(ctx, http.MethodPut, path, incomplete, body, http.StatusOK)
 		if err != nil {
@@ -263,15 +259,15 @@ func (l *life) bind(ctx context.Context) error {
 
 // oneKey holds the answers to all that asked for one binding against each other.
 func (l *life) oneKey(path string, answers []answer) error {
-	first, made := answers[0].Credentials, 0
+	first, made := answers[0].Credentials(), 0
 	for _, a := range answers {
-		if a.status == http.StatusCreated {
+		if a.Status == http.StatusCreated {
 			made++
 		}
-		if a.status != http.StatusCreated && a.status != http.StatusOK || made > 1 {
+		if a.Status != http.StatusCreated && a.Status != http.StatusOK || made > 1 {
 			return wrong(http.MethodPut, path, a, "201 once and 200 otherwise")
 		}
-		if !bytes.Equal(a.Credentials, first) || !json.Valid(a.Credentials) {
+		if a.Credentials() != first || first == "" {
 			return fmt.Errorf("%w: %s: credentials of duplicates differ", errWrong, path)
 		}
 	}
@@ -283,7 +279,7 @@ func (l *life) unbindAll(ctx context.Context) error {
 	for id := range l.bindings {
 		path := l.path() + "/service_bindings/" + id
 		if l.dice(2) {
-			operation, err := l.change(ctx, http.MethodDelete, path, incomplete+"&"+l.plan.query(), nil, http.StatusGone)
+			operation, err := l.change(ctx, http.MethodDelete, path, incomplete+"&"+hints(l.plan), nil, http.StatusGone)
 			if err != nil {
 				return err
 			}
@@ -291,15 +287,15 @@ func (l *life) unbindAll(ctx context.Context) error {
 				return err
 			}
 		} else {
-			a, err := l.send(ctx, http.MethodDelete, path+"?"+l.plan.query(), nil)
+			a, err := l.send(ctx, http.MethodDelete, path+"?"+hints(l.plan), nil)
 			if err != nil {
 				return err
 			}
-			if a.status != http.StatusOK && a.status != http.StatusGone {
+			if a.Status != http.StatusOK && a.Status != http.StatusGone {
 				return wrong(http.MethodDelete, path, a, "200 or 410")
 			}
 		}
-		if _, err := l.expect(ctx, http.MethodDelete, path+"?"+l.plan.query(), nil, http.StatusGone); err != nil {
+		if _, err := l.expect(ctx, http.MethodDelete, path+"?"+hints(l.plan), nil, http.StatusGone); err != nil {
 			return err
 		}
 		l.bindings[id] = false

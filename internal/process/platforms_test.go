@@ -1,50 +1,40 @@
 package process
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// door is where the broker is at the moment; nobody listens when it is empty.
-type door struct{ url atomic.Pointer[string] }
+// address is where the broker is at the moment; nobody listens when it is empty.
+type address struct{ url atomic.Pointer[string] }
 
-func (d *door) open(url string) { d.url.Store(&url) }
-func (d *door) shut()           { d.url.Store(nil) }
+func (a *address) open(url string) { a.url.Store(&url) }
+func (a *address) shut()           { a.url.Store(nil) }
 
-// platform sends OSB requests and, as real ones do, sends a request again whose
-// answer got lost.
+type answer = osbtest.Answer
+
+// platform sends OSB requests and, as real ones do, sends a request again whose answer got lost.
 type platform struct {
-	door           *door
-	user, password string
-	http           *http.Client
-	tally          *tally
+	osbtest.Client
+	address *address
+	tally   *tally
+}
+
+// newPlatform returns a platform that has no address yet.
+func newPlatform(name, password string, transport http.RoundTripper) *platform {
+	return &platform{Client: osbtest.Client{Username: name, Password: password, HTTP: &http.Client{Transport: transport}}, address: new(address), tally: new(tally)}
 }
 
 // tally counts what became of requests.
 type tally struct{ inFlight, refused, lost, answered atomic.Int64 }
-
-// answer is what came back.
-type answer struct {
-	status int
-	raw    []byte
-	header http.Header
-	fields
-}
-
-type fields struct {
-	Operation   string
-	State       string
-	Description string
-	Credentials json.RawMessage
-}
 
 var (
 	errClosed = errors.New("nobody listens")
@@ -76,45 +66,37 @@ func (p *platform) send(ctx context.Context, method, path string, body any) (ans
 	}
 }
 
-// encode takes a body as it is when it is bytes already.
-func encode(body any) ([]byte, error) {
+// encode takes a body as it is when it is text already.
+func encode(body any) (string, error) {
 	switch b := body.(type) {
 	case nil:
-		return nil, nil
-	case []byte:
+		return "", nil
+	case string:
 		return b, nil
 	default:
-		return json.Marshal(body)
+		text, err := json.Marshal(body)
+		return string(text), err
 	}
 }
 
-// once sends it one time.
-func (p *platform) once(ctx context.Context, method, path string, payload []byte) (answer, error) {
-	url := p.door.url.Load()
+// once sends it one time, and judges what holds for every answer.
+func (p *platform) once(ctx context.Context, method, path, payload string) (answer, error) {
+	url := p.address.url.Load()
 	if url == nil {
 		return answer{}, errClosed
 	}
-	req, err := http.NewRequestWithContext(ctx, method, *url+path, bytes.NewReader(payload))
-	if err != nil {
-		return answer{}, err
-	}
-	req.SetBasicAuth(p.user, p.password)
-	req.Header.Set("X-Broker-API-Version", "2.17")
 	if method != http.MethodGet {
 		p.tally.inFlight.Add(1)
 		defer p.tally.inFlight.Add(-1)
 	}
-	resp, err := p.http.Do(req)
+	c := p.Client
+	c.URL = *url
+	a, err := c.Try(ctx, method, path, payload)
 	if err != nil {
 		return answer{}, err
 	}
-	defer func() { _ = resp.Body.Close() }()
-	a := answer{status: resp.StatusCode, header: resp.Header}
-	if a.raw, err = io.ReadAll(resp.Body); err != nil {
-		return answer{}, err
-	}
-	if len(a.raw) > 0 && json.Unmarshal(a.raw, &a.fields) != nil && path != "/metrics" {
-		return answer{}, fmt.Errorf("%w: %s %s: %d with a body that is no JSON: %s", errWrong, method, path, a.status, a.raw)
+	if faults := a.Faults(); len(faults) > 0 {
+		return answer{}, fmt.Errorf("%w: %s: %v: %d %s", errWrong, a.Request, faults, a.Status, a.Body)
 	}
 	return a, nil
 }
@@ -131,11 +113,11 @@ func (p *platform) end(ctx context.Context, path, operation string) (string, err
 		if err != nil {
 			return "", err
 		}
-		if a.status != http.StatusOK {
-			return "", fmt.Errorf("last_operation of %s (%s): %d %s", path, operation, a.status, a.raw)
+		if a.Status != http.StatusOK {
+			return "", fmt.Errorf("last_operation of %s (%s): %d %s", path, operation, a.Status, a.Body)
 		}
-		if a.State != "in progress" {
-			return a.State, nil
+		if a.State() != "in progress" {
+			return a.State(), nil
 		}
 		if err := wait(ctx, pause); err != nil {
 			return "", fmt.Errorf("%s (%s) does not end: %w", path, operation, err)
@@ -143,40 +125,30 @@ func (p *platform) end(ctx context.Context, path, operation string) (string, err
 	}
 }
 
-// ids are those of a plan in the catalog.
-type ids struct{ service, plan string }
+func hints(p osbtest.Plan) string { return "service_id=" + p.ServiceID + "&plan_id=" + p.PlanID }
 
-func (i ids) query() string { return "service_id=" + i.service + "&plan_id=" + i.plan }
-
-// plans reads the catalog: offering/plan to its ids.
-func (p *platform) plans(ctx context.Context) (map[string]ids, error) {
+// plans waits for the catalog and reads it: offering/plan to its ids.
+func (p *platform) plans(ctx context.Context) (map[string]osbtest.Plan, error) {
 	var catalog struct {
 		Services []struct {
 			ID, Name string
 			Plans    []struct{ ID, Name string }
 		}
 	}
-	for {
-		a, err := p.send(ctx, http.MethodGet, "/v2/catalog", nil)
-		if err != nil {
+	a, err := p.send(ctx, http.MethodGet, "/v2/catalog", nil)
+	for ; err == nil && a.Status == http.StatusServiceUnavailable; a, err = p.send(ctx, http.MethodGet, "/v2/catalog", nil) {
+		if err := wait(ctx, 10*time.Millisecond); err != nil { // not fetched yet
 			return nil, err
 		}
-		if a.status == http.StatusServiceUnavailable { // not fetched yet
-			if err := wait(ctx, 10*time.Millisecond); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := json.Unmarshal(a.raw, &catalog); err != nil {
-			return nil, fmt.Errorf("catalog: %w", err)
-		}
-		break
 	}
-	found := map[string]ids{}
+	if err == nil {
+		err = json.Unmarshal([]byte(a.Body), &catalog)
+	}
+	found := map[string]osbtest.Plan{}
 	for _, s := range catalog.Services {
 		for _, plan := range s.Plans {
-			found[s.Name+"/"+plan.Name] = ids{s.ID, plan.ID}
+			found[s.Name+"/"+plan.Name] = osbtest.Plan{ServiceID: s.ID, PlanID: plan.ID}
 		}
 	}
-	return found, nil
+	return found, err
 }

@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// strait lies between the broker and its Cloud Foundry: every call crosses it, and
-// here a process can be killed at the very moment of a call. A call that has
-// entered takes effect even when its sender has died, as in a real front end, now
-// or late.
-type strait struct {
+// proxy lies between the broker and its Cloud Foundry: every call crosses it, and here a process can be killed at the
+// very moment of a call. A call that has entered takes effect even when its sender has died, as in a real front end,
+// now or late.
+type proxy struct {
 	*httptest.Server
 	target string
 
@@ -41,105 +40,104 @@ type trap struct {
 	sprung chan struct{}
 }
 
-func newStrait(target string) *strait {
-	s := &strait{target: target, crossing: map[string]int{}, late: map[string]int{}}
+func newProxy(target string) *proxy {
+	s := &proxy{target: target, crossing: map[string]int{}, late: map[string]int{}}
 	s.Server = httptest.NewServer(s)
 	return s
 }
 
 // ServeHTTP carries one call over.
-func (s *strait) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the sender died within it: it never arrives
 	}
-	generation := s.enter(r.Method, 1)
-	defer s.enter(r.Method, -1)
-	if t := s.spring(r.Method, false); t != nil {
+	generation := p.enter(r.Method, 1)
+	defer p.enter(r.Method, -1)
+	if t := p.spring(r.Method, false); t != nil {
 		if t.lost {
 			return
 		}
 		<-time.After(t.delay)
 	}
-	resp, answered, err := s.forward(r, body)
+	resp, answered, err := p.forward(r, body)
 	if err != nil {
 		panic(http.ErrAbortHandler) // the answer is lost
 	}
-	s.note(generation, r, body)
-	s.spring(r.Method, true)
+	p.note(generation, r, body)
+	p.spring(r.Method, true)
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	_, _ = w.Write(answered) // the sender may have died
 }
 
-func (s *strait) enter(method string, n int) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.crossing[method] += n
-	return s.generation
+func (p *proxy) enter(method string, n int) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.crossing[method] += n
+	return p.generation
 }
 
 // spring kills when the trap is set for this call, and returns the trap then.
-func (s *strait) spring(method string, answered bool) *trap {
-	s.mu.Lock()
-	t := s.trap
+func (p *proxy) spring(method string, answered bool) *trap {
+	p.mu.Lock()
+	t := p.trap
 	if t == nil || t.answer != answered || t.method != "" && t.method != method {
-		s.mu.Unlock()
+		p.mu.Unlock()
 		return nil
 	}
 	if t.skip > 0 {
 		t.skip--
-		s.mu.Unlock()
+		p.mu.Unlock()
 		return nil
 	}
-	s.trap = nil
-	s.mu.Unlock()
+	p.trap = nil
+	p.mu.Unlock()
 	t.kill()
 	close(t.sprung)
 	return t
 }
 
 // set sets a trap, or with nil takes it away and reports whether it was still set.
-func (s *strait) set(t *trap) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.trap != nil
-	s.trap = t
+func (p *proxy) set(t *trap) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.trap != nil
+	p.trap = t
 	return was
 }
 
-// nextGeneration is called once a process is dead. It returns how many calls it
-// had under way.
-func (s *strait) nextGeneration() (writes, reads int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.generation++
-	return s.crossing[http.MethodPost] + s.crossing[http.MethodPatch] + s.crossing[http.MethodDelete], s.crossing[http.MethodGet]
+// nextGeneration is called once a process is dead. It returns how many calls it had under way.
+func (p *proxy) nextGeneration() (writes, reads int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.generation++
+	return p.crossing[http.MethodPost] + p.crossing[http.MethodPatch] + p.crossing[http.MethodDelete], p.crossing[http.MethodGet]
 }
 
-// note counts a POST whose sender was dead before its answer came: such a one may
-// have taken effect after its successor looked.
-func (s *strait) note(generation int, r *http.Request, body []byte) {
+// note counts a POST whose sender was dead before its answer came: such a one may have taken effect after its successor
+// looked.
+func (p *proxy) note(generation int, r *http.Request, body []byte) {
 	var named struct{ Name string }
 	if r.Method != http.MethodPost || !strings.HasPrefix(r.URL.Path, "/v3/service") || json.Unmarshal(body, &named) != nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.generation != generation {
-		s.late[named.Name]++
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.generation != generation {
+		p.late[named.Name]++
 	}
 }
 
-func (s *strait) lateCalls(name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.late[name]
+func (p *proxy) lateCalls(name string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.late[name]
 }
 
-func (s *strait) forward(r *http.Request, body []byte) (*http.Response, []byte, error) {
+func (p *proxy) forward(r *http.Request, body []byte) (*http.Response, []byte, error) {
 	ctx := context.WithoutCancel(r.Context())
-	req, err := http.NewRequestWithContext(ctx, r.Method, s.target+r.URL.RequestURI(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,15 +17,15 @@ import (
 // readmeAddress is where the README's broker listens; the test's is elsewhere.
 const readmeAddress = "127.0.0.1:8080"
 
-// lesson is one block of commands of the README, with what it is to print.
-type lesson struct {
+// example is one block of commands of the README, with what it is to print.
+type example struct {
 	line             int
 	commands, output string
 	checked          bool // whether the page says what it prints
 }
 
-// TestReadme runs the README's session in one shell: the fenced blocks that stand
-// under <!-- run -->, each compared with the block under the <!-- out --> after it.
+// TestReadme runs the README's session in one shell: the fenced blocks that stand under <!-- run -->, each compared
+// with the block under the <!-- out --> after it.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"bash", "curl"} {
@@ -39,16 +39,16 @@ func TestReadme(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lessons := lessonsOf(string(text))
-	if len(lessons) == 0 {
+	examples := examplesOf(string(text))
+	if len(examples) == 0 {
 		t.Fatal("the README has no block to run")
 	}
 	url, err := start(t, "serve", "--simulate-cf", "--listen", "127.0.0.1:0", "--log-format", "json").address(ctx, brokerListens)
 	if err != nil {
 		t.Fatal(err)
 	}
-	printed, codes := session(ctx, t, lessons, strings.TrimPrefix(url, "http://"))
-	for i, l := range lessons {
+	printed, codes := session(ctx, t, examples, strings.TrimPrefix(url, "http://"))
+	for i, l := range examples {
 		if codes[i] != "0" {
 			t.Errorf("README.md:%d: exit code %s after printing:\n%s", l.line, codes[i], printed[i])
 		}
@@ -58,8 +58,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// lessonsOf finds the marked blocks.
-func lessonsOf(text string) (found []lesson) {
+// examplesOf finds the marked blocks.
+func examplesOf(text string) (found []example) {
 	lines := strings.Split(text, "\n")
 	for i := 0; i+1 < len(lines); i++ {
 		mark, fence := strings.TrimSpace(lines[i]), lines[i+1]
@@ -73,7 +73,7 @@ func lessonsOf(text string) (found []lesson) {
 		body := strings.Join(block, "\n")
 		switch {
 		case mark == "<!-- run -->":
-			found = append(found, lesson{line: i - len(block) + 1, commands: body})
+			found = append(found, example{line: i - len(block) + 1, commands: body})
 		case len(found) > 0:
 			found[len(found)-1].output, found[len(found)-1].checked = body, true
 		}
@@ -81,13 +81,13 @@ func lessonsOf(text string) (found []lesson) {
 	return found
 }
 
-// session runs all blocks in one bash, in a folder of their own and with ferry on
-// the PATH, and returns what each printed, and its exit code.
-func session(ctx context.Context, t *testing.T, lessons []lesson, address string) (printed, codes []string) {
+// session runs all blocks in one bash, in a folder of their own and with ferry on the PATH, and returns what each
+// printed, and its exit code.
+func session(ctx context.Context, t *testing.T, examples []example, address string) (printed, codes []string) {
 	t.Helper()
 	const mark = "== end of block, exit code "
 	var script strings.Builder
-	for _, l := range lessons {
+	for _, l := range examples {
 		fmt.Fprintf(&script, "%s\necho; echo '%s'$?\n", strings.ReplaceAll(l.commands, readmeAddress, address), mark)
 	}
 	bash := exec.CommandContext(ctx, "bash", "-c", script.String())
@@ -98,7 +98,7 @@ func session(ctx context.Context, t *testing.T, lessons []lesson, address string
 		t.Fatalf("the session: %v\n%s", err, out)
 	}
 	rest := string(out)
-	for range lessons {
+	for range examples {
 		block, after, found := strings.Cut(rest, mark)
 		if !found {
 			t.Fatalf("the session ended early:\n%s", out)
@@ -115,8 +115,7 @@ var (
 	aSpace = regexp.MustCompile(`[ \t]+\n`)
 )
 
-// normal numbers the ids of a block by their first appearance, so that equal ones
-// stay equal, and takes times out.
+// normal numbers the ids of a block by their first appearance, so that equal ones stay equal, and takes times out.
 func normal(block string) string {
 	numbers := map[string]string{}
 	block = anID.ReplaceAllStringFunc(block, func(id string) string {
@@ -133,11 +132,11 @@ func normal(block string) string {
 	return strings.TrimSpace(aSpace.ReplaceAllString(block, "\n"))
 }
 
-func TestLessonsOf(t *testing.T) {
+func TestExamplesOf(t *testing.T) {
 	t.Parallel()
 	page := "text\n<!-- run -->\n```sh\na\nb\n```\nmore\n```sh\nnot this\n```\n<!-- out -->\n```console\nc\n```\n<!-- run -->\n```sh\nd\n```\n"
-	want := []lesson{{4, "a\nb", "c", true}, {17, "d", "", false}}
-	if diff := cmp.Diff(want, lessonsOf(page), cmp.AllowUnexported(lesson{})); diff != "" {
+	want := []example{{4, "a\nb", "c", true}, {17, "d", "", false}}
+	if diff := cmp.Diff(want, examplesOf(page), cmp.AllowUnexported(example{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
