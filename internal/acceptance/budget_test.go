@@ -58,8 +58,8 @@ const (
 	seeSpaces    = "GET /v3/spaces"
 )
 
-// TestCallBudget counts what an operation costs in Cloud Foundry once login, org, space
-// and plan are known: one call that changes something, and one a step until it is done.
+// TestCallBudget counts what an operation costs in Cloud Foundry once login, org, space and plan are known: one call
+// that changes something, and one a step until it is done.
 func TestCallBudget(t *testing.T) {
 	t.Parallel()
 	underClock(t, nil, func(h hours) {
@@ -88,9 +88,9 @@ type priced struct {
 	want func(ticks int) map[string]int
 }
 
-// budgets are the prices. Where a look finds nothing of the name any more, the recorded
-// GUID is looked for, and one call more makes sure that the login can still see its
-// spaces: Cloud Foundry shows what may not be read as if it were not there.
+// budgets are the prices. Where a look finds nothing of the name any more, the recorded GUID is looked for, and one
+// call more makes sure that the login can still see its spaces: Cloud Foundry shows what may not be read as if it were
+// not there.
 func (h hours) budgets(ready string) []priced {
 	const plan, stalls = "postgres/small", "faults/create-stalls"
 	h.prepared("faults/update-stalls") // its space is known from now on
@@ -151,8 +151,7 @@ func (h hours) crowd() {
 	h.Succeeds(at(id), answers[0].Operation())
 }
 
-// TestRetryAfter: whichever call a limiter refuses, the next one of that operation
-// comes no sooner than it said.
+// TestRetryAfter: whichever call a limiter refuses, the next one of that operation comes no sooner than it said.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, call := range []string{postInstance, lookInstance, patch, rowByGUID, dropInstance, job, postKey, lookKeys, dropKey} {
@@ -163,8 +162,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// obeys walks the life of an instance and a binding while one call of it is limited,
-// twice in a row.
+// obeys walks the life of an instance and a binding while one call of it is limited, twice in a row.
 func (h hours) obeys(call string, wait time.Duration) {
 	h.t.Helper()
 	const plan = "postgres/small"
@@ -221,8 +219,8 @@ func (h hours) waited(refused, next []time.Time, wait time.Duration) {
 	}
 }
 
-// TestLimiter has many operations in flight while Cloud Foundry takes ten calls a
-// second: all of them end, and each is done once.
+// TestLimiter has many operations in flight while Cloud Foundry takes ten calls a second: all of them end, and each is
+// done once.
 func TestLimiter(t *testing.T) {
 	t.Parallel()
 	limit := func(o *cfsim.Options) { o.RateLimit, o.RateWindow = 10, time.Second }

@@ -15,10 +15,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// reported says where each of the public bug reports of other brokers, platforms and
-// libraries is shown, by the text of a test or a clause in a folder of internal. Their ids
-// are those of the list of cases, and have nothing to do with the ids of OSB's duties. Where
-// a later decision differs from the answer that a case asks for, the decision counts;
+// reported says where each of the public bug reports of other brokers, platforms and libraries is shown, by the text of
+// a test or a clause in a folder of internal. Their ids are those of the list of cases, and have nothing to do with the
+// ids of OSB's duties. Where a later decision differs from the answer that a case asks for, the decision counts;
 // docs/osb-choices.md has them.
 //
 // Not driven here:

@@ -126,8 +126,8 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// TestMetadata: the simulated backing broker has none for instances, so Cloud Foundry's answer about one whose
-// create stalls is replaced by one that says that it has ended (PROV-29, FI-09, UPD-31, CON-10).
+// TestMetadata: the simulated backing broker has none for instances, so Cloud Foundry's answer about one whose create
+// stalls is replaced by one that says that it has ended (PROV-29, FI-09, UPD-31, CON-10).
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	c := start(t)

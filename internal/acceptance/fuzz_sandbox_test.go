@@ -20,8 +20,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// sandbox is a whole broker that one goroutine drives. Its time stands still but in
-// pass, which a held request calls while it waits: what is due runs then.
+// sandbox is a whole broker that one goroutine drives. Its time stands still but in pass, which a held request calls
+// while it waits: what is due runs then.
 type sandbox struct {
 	t       *testing.T
 	now     time.Time
@@ -258,8 +258,7 @@ func (before state) clone() state {
 
 func (before state) equal(after state) bool { return reflect.DeepEqual(before, after) }
 
-// watcher reads the log: on a healthy day nothing is for the operator, nothing
-// panics, and no secret is in it.
+// watcher reads the log: on a healthy day nothing is for the operator, nothing panics, and no secret is in it.
 type watcher struct{ t *testing.T }
 
 func (w watcher) Enabled(context.Context, slog.Level) bool { return true }

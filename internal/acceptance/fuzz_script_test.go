@@ -11,11 +11,10 @@ import (
 	"github.com/ferry-broker/ferry/internal/brokertest"
 )
 
-// cursor reads one line of a script: a letter each for what to do, the instance, the
-// binding, the query, the headers and the body, then raw text. Each letter is looked
-// up in a table, in which a dot and what is missing is the first; a letter that the
-// table lacks stands for one that it has, so that every mutation means something. A
-// tilde puts the raw text there.
+// cursor reads one line of a script: a letter each for what to do, the instance, the binding, the query, the headers
+// and the body, then raw text. Each letter is looked up in a table, in which a dot and what is missing is the first; a
+// letter that the table lacks stands for one that it has, so that every mutation means something. A tilde puts the raw
+// text there.
 type cursor struct {
 	letters [6]byte
 	raw     string
@@ -65,8 +64,8 @@ func verbs() []option {
 		{'p', "PUT instance"}, {'u', "PATCH instance"}, {'d', "DELETE instance"}, {'g', "GET instance"}, {'l', "GET instance/last_operation"},
 		{'b', "PUT binding"}, {'x', "DELETE binding"}, {'f', "GET binding"}, {'m', "GET binding/last_operation"},
 		{'c', "GET catalog"}, {'h', "HEAD instance"}, {'o', "OPTIONS binding"}, {'z', "raw"},
-		// Not requests: a step of one operation, time, a platform that sends again, a
-		// process that is killed, the janitor, and so long that all is forgotten.
+		// Not requests: a step of one operation, time, a platform that sends again, a process that is killed, the
+		// janitor, and so long that all is forgotten.
 		{'t', "tick"}, {'w', "wait"}, {'r', "repeat"}, {'k', "crash"}, {'j', "janitor"}, {'y', "age"},
 	}
 }
@@ -86,8 +85,7 @@ func oddNames() []option {
 	}
 }
 
-// queries may hold HINTS, which become the mandatory ids of a DELETE, and OPERATION, the
-// newest one.
+// queries may hold HINTS, which become the mandatory ids of a DELETE, and OPERATION, the newest one.
 func queries() []option {
 	return []option{
 		{'a', "?accepts_incomplete=true&HINTS"}, {'s', "?HINTS"}, {'n', ""}, {'b', "?accepts_incomplete=true"},
@@ -135,8 +133,7 @@ func bodies() []option {
 	}
 }
 
-// chanced is a script that follows from its number. Mutation of bytes alone seldom
-// writes two lines about the same id.
+// chanced is a script that follows from its number. Mutation of bytes alone seldom writes two lines about the same id.
 func chanced(number uint64) string {
 	dice := rand.New(rand.NewPCG(number, 0))
 	letter := func(table []option, often int) byte {

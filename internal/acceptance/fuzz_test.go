@@ -15,10 +15,9 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// FuzzBroker sends scripts of requests to the whole broker, in memory and without
-// chance: the real border, use cases and catalog, over a store and a Cloud Foundry
-// that are healthy. What holds for every answer is in judge; once the script is over,
-// every operation must have ended and Cloud Foundry must hold what the records say.
+// FuzzBroker sends scripts of requests to the whole broker, in memory and without chance: the real border, use cases
+// and catalog, over a store and a Cloud Foundry that are healthy. What holds for every answer is in judge; once the
+// script is over, every operation must have ended and Cloud Foundry must hold what the records say.
 //
 // A script is text, one step a line; script_test names the letters. Any text is one.
 func FuzzBroker(f *testing.F) {
@@ -47,8 +46,8 @@ func FuzzBroker(f *testing.F) {
 // maxSteps keeps an execution short; two platforms and a few ids need no more.
 const maxSteps = 24
 
-// ask sends a request, judges the answer, and sends it again when it changed
-// something: an identical request finds it done.
+// ask sends a request, judges the answer, and sends it again when it changed something: an identical request finds it
+// done.
 func (s *sandbox) ask(q *wanted) {
 	s.t.Helper()
 	before := s.dump()
@@ -94,8 +93,8 @@ func (s *sandbox) send(q *wanted) (*httptest.ResponseRecorder, bool) {
 	return w, true
 }
 
-// judge checks what holds for every answer. No rule makes a 5xx legitimate here: held
-// requests wait in the sandbox's own time, in which every job ends at once.
+// judge checks what holds for every answer. No rule makes a 5xx legitimate here: held requests wait in the sandbox's
+// own time, in which every job ends at once.
 func (s *sandbox) judge(q *wanted, w *httptest.ResponseRecorder) {
 	s.t.Helper()
 	fail := func(format string, args ...any) {
@@ -135,8 +134,7 @@ func printable(text string) bool {
 		!strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' })
 }
 
-// repeated compares the answers to two identical requests, the first of which was
-// carried out or accepted.
+// repeated compares the answers to two identical requests, the first of which was carried out or accepted.
 func (s *sandbox) repeated(q *wanted, first, again *httptest.ResponseRecorder) {
 	s.t.Helper()
 	status, text := first.Code, first.Body.String()
@@ -163,9 +161,9 @@ func operationOf(w *httptest.ResponseRecorder) string {
 	return body.Operation
 }
 
-// traceless holds a refusal to the law that it leaves no trace. Two kinds of trace are
-// in order: a 410 moves the life of its id, and a bind that was held may have seen other
-// operations go on meanwhile, or have failed itself (422 RequiresApp).
+// traceless holds a refusal to the law that it leaves no trace. Two kinds of trace are in order: a 410 moves the life
+// of its id, and a bind that was held may have seen other operations go on meanwhile, or have failed itself (422
+// RequiresApp).
 func (s *sandbox) traceless(q *wanted, w *httptest.ResponseRecorder, before, after state) {
 	s.t.Helper()
 	if w.Code == http.StatusGone && q.method == http.MethodDelete {
@@ -198,8 +196,8 @@ func (s *sandbox) unchanged(q *wanted, w *httptest.ResponseRecorder, before, aft
 		cmp.Diff(before.records, after.records), cmp.Diff(before.rows, after.rows))
 }
 
-// buried is what a 410 may make of the state before it: the life of one id has risen,
-// and what counted as gone is now noted as gone.
+// buried is what a 410 may make of the state before it: the life of one id has risen, and what counted as gone is now
+// noted as gone.
 func (before state) buried(t *testing.T, after state) state {
 	t.Helper()
 	want := before.clone()
@@ -221,8 +219,8 @@ func (before state) buried(t *testing.T, after state) state {
 	return want
 }
 
-// interred is then with what now may have otherwise. Nothing of it is visible: an id
-// without a record has a ghost, and the binding of an instance that is gone is gone.
+// interred is then with what now may have otherwise. Nothing of it is visible: an id without a record has a ghost, and
+// the binding of an instance that is gone is gone.
 func interred(then, now broker.Record) broker.Record {
 	want := then
 	want.Key, want.Revision, want.Token = now.Key, then.Revision+1, now.Token

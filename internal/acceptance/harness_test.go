@@ -20,8 +20,8 @@ import (
 // patience is how long a condition may take to come true on a loaded machine.
 const patience = 30 * time.Second
 
-// TestMain lets more tests run beside each other than there are processors: most of them
-// wait for a simulated Cloud Foundry most of the time.
+// TestMain lets more tests run beside each other than there are processors: most of them wait for a simulated Cloud
+// Foundry most of the time.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if given := flag.Lookup("test.parallel"); given.Value.String() == given.DefValue {
@@ -54,8 +54,7 @@ type settings struct {
 	loudest slog.Level
 }
 
-// tenant is a platform of a broker that runs in this process, with its org in a simulated
-// Cloud Foundry, in one test.
+// tenant is a platform of a broker that runs in this process, with its org in a simulated Cloud Foundry, in one test.
 type tenant struct {
 	osbtest.Tenant
 	t *testing.T
@@ -87,8 +86,8 @@ func start(t *testing.T, adjust ...func(*settings)) tenant {
 	c.other = c.Tenant
 	c.other.Name, c.other.Username, c.other.Password, c.other.Org = "second", "second", "second's", "ferry-b"
 	if len(s.config.Clients) > 1 {
-		// It waits for the other client's first fetch, whatever comes of it: nothing of
-		// the start may run into what a test does.
+		// It waits for the other client's first fetch, whatever comes of it: nothing of the start may run into what a
+		// test does.
 		c.other.Fetch("/v2/catalog")
 	}
 	return c
@@ -263,8 +262,7 @@ func (j *journal) complaints(loudest slog.Level) []string {
 	return found
 }
 
-// TestLogsAreRead shows that a loud line and a secret are found, and that attributes
-// of derived loggers are read too.
+// TestLogsAreRead shows that a loud line and a secret are found, and that attributes of derived loggers are read too.
 func TestLogsAreRead(t *testing.T) {
 	t.Parallel()
 	j := &journal{pages: &pages{}}
@@ -283,8 +281,8 @@ func TestLogsAreRead(t *testing.T) {
 	}
 }
 
-// TestTracesAreSeen shows that Print, by which a refusal is found to have left no trace,
-// changes with everything that it should see.
+// TestTracesAreSeen shows that Print, by which a refusal is found to have left no trace, changes with everything that
+// it should see.
 func TestTracesAreSeen(t *testing.T) {
 	t.Parallel()
 	c := start(t)

@@ -24,11 +24,10 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// hours is a broker put together as the program does it, but under a virtual clock
-// that jumps to the next timer whenever nothing is left to do. Its Cloud Foundry is the
-// simulator over real HTTP on loopback, outside of that clock: what is on the wire
-// makes the clock wait. Nothing takes its time there, so that a pause of the broker is
-// long enough for all that was asked for before.
+// hours is a broker put together as the program does it, but under a virtual clock that jumps to the next timer
+// whenever nothing is left to do. Its Cloud Foundry is the simulator over real HTTP on loopback, outside of that clock:
+// what is on the wire makes the clock wait. Nothing takes its time there, so that a pause of the broker is long enough
+// for all that was asked for before.
 type hours struct {
 	tenant
 	// trouble answers in Cloud Foundry's place; nil: nobody does.
@@ -40,8 +39,7 @@ type hours struct {
 	seen *atomic.Pointer[func(now time.Time, path string, status int)]
 }
 
-// refresh is how old the catalog may grow here; a test that counts calls does not
-// last so long.
+// refresh is how old the catalog may grow here; a test that counts calls does not last so long.
 const refresh = 5 * time.Minute
 
 // underClock runs check in a bubble of virtual time.
@@ -55,8 +53,8 @@ func underClock(t *testing.T, adjust func(*cfsim.Options), check func(hours)) {
 	sim := cfsim.New(options)
 	t.Cleanup(sim.Close)
 	server := httptest.NewUnstartedServer(h.front(sim))
-	// A connection that is kept would be waited for, and the clock would stand. This is
-	// time of the wall: a busy machine must not cut a request off in the middle.
+	// A connection that is kept would be waited for, and the clock would stand. This is time of the wall: a busy
+	// machine must not cut a request off in the middle.
 	server.Config.ReadHeaderTimeout = 20 * time.Second
 	server.Start()
 	t.Cleanup(server.Close)
@@ -67,8 +65,8 @@ func underClock(t *testing.T, adjust func(*cfsim.Options), check func(hours)) {
 	})
 }
 
-// then is the virtual time for those who live outside of it. Their clock is twenty years
-// ahead of ours, which is the year 2000: nothing may compare the two.
+// then is the virtual time for those who live outside of it. Their clock is twenty years ahead of ours, which is the
+// year 2000: nothing may compare the two.
 func (h hours) then() time.Time { return time.Unix(0, h.clock.Load()).UTC().AddDate(20, 0, 0) }
 
 // now is the virtual time, and tells it to those outside.
@@ -135,23 +133,23 @@ func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
 		t.Fatal(err)
 	}
 	outages := broker.NewThrottle(time.Minute)
-	shelf := catalog.New(catalog.Options{Store: store, Now: h.now, Logger: logger, Outages: outages,
+	catalogs := catalog.New(catalog.Options{Store: store, Now: h.now, Logger: logger, Outages: outages,
 		Sources: []catalog.Source{{Client: "demo", IDs: catalog.IDsBroker, Refresh: refresh, Fetch: backend.Marketplace}}})
 	work := loop.New(loop.Options{Now: h.now, Logger: logger})
 	b := broker.New(broker.Options{
-		Store: store, Backends: map[string]broker.Backend{"demo": backend}, Catalog: shelf,
+		Store: store, Backends: map[string]broker.Backend{"demo": backend}, Catalog: catalogs,
 		Workflow: work, Now: h.now, Logger: logger, Outages: outages, Process: "process", OnlyProcess: true,
 		Pace: lifecycle.Pace{First: 2 * time.Second, Max: time.Minute},
 	})
 	work.Use(counted{b, h.ticks})
 	network := &http.Client{Transport: direct{"sim": control, "broker": api.New(api.Options{
-		Broker: b, Catalog: shelf, Now: h.now, Logger: logger,
+		Broker: b, Catalog: catalogs, Now: h.now, Logger: logger,
 		Clients: []api.Client{{Name: "demo", Credentials: []api.Credential{{Username: "demo", Password: "demo"}}}},
 	})}}
 	h.Client.HTTP, h.Cloud.HTTP = network, network
 	background, cancel := context.WithCancel(t.Context())
 	refreshed := make(chan struct{})
-	go func() { defer close(refreshed); shelf.Run(background) }()
+	go func() { defer close(refreshed); catalogs.Run(background) }()
 	h.Plans = h.Catalog()
 	return func() {
 		cancel()
@@ -196,8 +194,8 @@ func (h hours) prepared(plan string) string {
 	return id
 }
 
-// TestHour takes Cloud Foundry away for an hour: everything is answered, what is asked
-// for is done afterwards, nothing fails, and the log stays readable (law 10).
+// TestHour takes Cloud Foundry away for an hour: everything is answered, what is asked for is done afterwards, nothing
+// fails, and the log stays readable (law 10).
 func TestHour(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range troubles() {
@@ -299,8 +297,7 @@ func (h hours) settled(underway, updated, doomed, bound string) {
 
 var stamp = regexp.MustCompile(`time=(\S+)`)
 
-// quiet checks the log of an outage: no line above WARN, and at most one WARN a minute,
-// all of one client here.
+// quiet checks the log of an outage: no line above WARN, and at most one WARN a minute, all of one client here.
 func (h hours) quiet(began time.Time) {
 	h.t.Helper()
 	h.journal.check(h.t, slog.LevelWarn)
@@ -323,8 +320,8 @@ func (h hours) quiet(began time.Time) {
 	}
 }
 
-// TestHourOfPolling has a job that is POLLING for hours: it goes on, and Cloud Foundry
-// is asked at the pace that the configuration has (scenario 21).
+// TestHourOfPolling has a job that is POLLING for hours: it goes on, and Cloud Foundry is asked at the pace that the
+// configuration has (scenario 21).
 func TestHourOfPolling(t *testing.T) {
 	t.Parallel()
 	underClock(t, nil, func(h hours) {
@@ -349,9 +346,8 @@ func TestHourOfPolling(t *testing.T) {
 	})
 }
 
-// TestHourOfAStuckUpdate: a job that failed over a row in progress is believed once the row is
-// written no more (scenario 28). A delete waits then, since Cloud Foundry refuses it until
-// somebody repairs the row.
+// TestHourOfAStuckUpdate: a job that failed over a row in progress is believed once the row is written no more
+// (scenario 28). A delete waits then, since Cloud Foundry refuses it until somebody repairs the row.
 func TestHourOfAStuckUpdate(t *testing.T) {
 	t.Parallel()
 	const plan = "faults/update-stalls"

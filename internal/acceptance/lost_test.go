@@ -9,8 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// TestLostAnswers cancels a create whose POST has an unknown fate: the DELETE may end only
-// when that POST can take effect no more (law 7, docs/protocol.md 6).
+// TestLostAnswers cancels a create whose POST has an unknown fate: the DELETE may end only when that POST can take
+// effect no more (law 7, docs/protocol.md 6).
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	// The first look after the POST comes later than the DELETE.
@@ -58,8 +58,8 @@ func (l lost) check(c tenant) {
 	c.Provision(l.id, "postgres/small", "").Want(http.StatusAccepted) // free again
 }
 
-// TestLostCalls are not cancelled: what got lost, or takes effect late, is done once. Lost
-// answers are the scenarios 02, 27 and 37.
+// TestLostCalls are not cancelled: what got lost, or takes effect late, is done once. Lost answers are the scenarios
+// 02, 27 and 37.
 func TestLostCalls(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
@@ -84,8 +84,8 @@ func TestLostCalls(t *testing.T) {
 	}
 }
 
-// TestDelete shows law 7 where calls meet or their fate is unknown: a DELETE leads to gone,
-// and nothing is left. What it is answered in each state is part of TestConformance.
+// TestDelete shows law 7 where calls meet or their fate is unknown: a DELETE leads to gone, and nothing is left. What
+// it is answered in each state is part of TestConformance.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(tenant){

@@ -9,8 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// TestBadDays lets Cloud Foundry answer badly for a while: operations still end well
-// (law 8), each having been carried out once.
+// TestBadDays lets Cloud Foundry answer badly for a while: operations still end well (law 8), each having been carried
+// out once.
 func TestBadDays(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
@@ -51,8 +51,8 @@ func badDay(c tenant, f fault) {
 	c.AskedFor(1, "unbind", id, "b")
 }
 
-// TestOutage shows law 10: while nothing useful comes from Cloud Foundry, platforms work on,
-// and everything gets done afterwards.
+// TestOutage shows law 10: while nothing useful comes from Cloud Foundry, platforms work on, and everything gets done
+// afterwards.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{"HTML": html(503), "nothing": dropped()} {
@@ -106,9 +106,9 @@ func outage(c tenant, f fault) {
 	c.HasKeys(bound, "later")
 }
 
-// TestABacklogConcernsNobodyElse: law 10. While Cloud Foundry makes no key, a platform's
-// binds may fill what its requests may hold, and the rest are turned away without a
-// trace: catalogs, polls and duplicates are answered all the same, to everybody.
+// TestABacklogConcernsNobodyElse: law 10. While Cloud Foundry makes no key, a platform's binds may fill what its
+// requests may hold, and the rest are turned away without a trace: catalogs, polls and duplicates are answered all the
+// same, to everybody.
 func TestABacklogConcernsNobodyElse(t *testing.T) {
 	t.Parallel()
 	const many, plan = 12, "postgres/small"

@@ -9,8 +9,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// TestRace stages the races of the Cloud Controller that its source shows, as far as a
-// simulator can: the broker's answers do not depend on who wins.
+// TestRace stages the races of the Cloud Controller that its source shows, as far as a simulator can: the broker's
+// answers do not depend on who wins.
 //
 // Not here:
 //   - R15, that COMPLETE never comes before the row's end: the simulator writes both
@@ -89,8 +89,7 @@ func rival(c tenant) {
 	}
 }
 
-// deleteOverCreate deletes while the create is in progress; what the backing broker
-// says of it at first is told.
+// deleteOverCreate deletes while the create is in progress; what the backing broker says of it at first is told.
 func deleteOverCreate(c tenant, first string, asked int) {
 	const plan = "faults/create-stalls"
 	id, create := c.starts(plan)
@@ -140,8 +139,7 @@ func twoDeletes(c tenant) {
 	c.AskedFor(1, "deprovision", id, "")
 }
 
-// keysWithInstance removes an instance with our key and with one of somebody else,
-// which only Cloud Foundry unbinds.
+// keysWithInstance removes an instance with our key and with one of somebody else, which only Cloud Foundry unbinds.
 func keysWithInstance(c tenant, plan, first string) {
 	id, binding := c.Bound(plan)
 	c.Stranger(id, "theirs")
@@ -157,8 +155,8 @@ func keysWithInstance(c tenant, plan, first string) {
 	c.Unbind(id, binding, plan).Bare(http.StatusGone)
 }
 
-// lateKey: the instance's row cannot go because a key came after the DELETE; the job
-// fails with words of the database, and a second DELETE heals it.
+// lateKey: the instance's row cannot go because a key came after the DELETE; the job fails with words of the database,
+// and a second DELETE heals it.
 func lateKey(c tenant) {
 	id := c.Ready("postgres/small", `{"a":1}`)
 	c.halt()
@@ -261,8 +259,8 @@ func pollingOver(c tenant) {
 	c.NothingLeft(id)
 }
 
-// lockLeaked: the controller died between lock and unlock. Nobody can do anything with
-// the row until somebody repairs it, and nothing is reported as failed.
+// lockLeaked: the controller died between lock and unlock. Nobody can do anything with the row until somebody repairs
+// it, and nothing is reported as failed.
 func lockLeaked(c tenant) {
 	id := c.Ready("postgres/small", `{"a":1}`)
 	guid := c.Row(id).GUID

@@ -153,8 +153,8 @@ func tokenEnds(c tenant) {
 	c.AskedFor(1, "deprovision", id, "")
 }
 
-// askedLogin is how often clients of the broker logged in; an operator of this test
-// may have as well, so that only tests without one look.
+// askedLogin is how often clients of the broker logged in; an operator of this test may have as well, so that only
+// tests without one look.
 func (c tenant) askedLogin() int {
 	c.t.Helper()
 	sum := 0

@@ -58,8 +58,8 @@ func updateOfFailedRow(c tenant) {
 	c.NothingLeft(id)
 }
 
-// updateRefused: an update that Cloud Foundry refuses changes nothing and will be refused again (LOI-13, LOI-14, LOI-15,
-// UPD-26, ERR-04, ERR-06).
+// updateRefused: an update that Cloud Foundry refuses changes nothing and will be refused again (LOI-13, LOI-14,
+// LOI-15, UPD-26, ERR-04, ERR-06).
 func updateRefused(c tenant) {
 	for _, text := range []string{
 		"The service does not support changing plans.",
@@ -216,8 +216,8 @@ func deleteBusy(c tenant) {
 	c.AskedFor(1, "deprovision", id, "")
 }
 
-// A delete that the backing broker does not want to do beside the create shows in the
-// job alone; it is sent again, and never reported as a success before it is one.
+// A delete that the backing broker does not want to do beside the create shows in the job alone; it is sent again, and
+// never reported as a success before it is one.
 func deleteOfCreateFails(c tenant) {
 	const plan = "faults/create-stalls"
 	id, create := c.starts(plan)

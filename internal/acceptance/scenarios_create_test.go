@@ -122,8 +122,8 @@ func otherService(c tenant) {
 	}
 }
 
-// overFailed creates over a create that failed; the row of the first one goes, and the
-// second one gets a GUID of its own.
+// overFailed creates over a create that failed; the row of the first one goes, and the second one gets a GUID of its
+// own.
 func overFailed(c tenant, disturbance *fault) {
 	const plan = "faults/create-stalls"
 	id, first := c.starts(plan)
@@ -148,8 +148,7 @@ func overFailed(c tenant, disturbance *fault) {
 	c.NothingLeft(id)
 }
 
-// quotaReached sets a condition in Cloud Foundry under which creates are refused, and takes
-// it away again.
+// quotaReached sets a condition in Cloud Foundry under which creates are refused, and takes it away again.
 func quotaReached(c tenant, on, off, text string) {
 	c.t.Helper()
 	if c.isKorifi() {
@@ -167,8 +166,8 @@ func quotaReached(c tenant, on, off, text string) {
 	c.made(id, again)
 }
 
-// waitsFor sets a condition that an operator of Cloud Foundry takes away again: the create
-// goes on then, with the same operation.
+// waitsFor sets a condition that an operator of Cloud Foundry takes away again: the create goes on then, with the same
+// operation.
 func waitsFor(c tenant, on, off string) {
 	c.t.Helper()
 	if c.isKorifi() {
@@ -241,8 +240,8 @@ func forbidden(c tenant) {
 		c.struck()
 		c.made(id, op)
 	}
-	// A login without its role in the space gives it to itself; where that does not
-	// help, the operation waits for who can.
+	// A login without its role in the space gives it to itself; where that does not help, the operation waits for who
+	// can.
 	noRole := said(403, 10003, "CF-NotAuthorized", "You are not authorized to perform the requested action")
 	c.Disturb(noRole.On("POST", instances, 1))
 	id, op := c.starts("postgres/small")
@@ -288,8 +287,8 @@ func spaceDeleted(c tenant) {
 	c.AskedFor(0, "deprovision", first, "")
 }
 
-// createdScenarios are those of a create that was accepted, 17 to 22; 21, a job that polls for
-// long, is TestHourOfPolling.
+// createdScenarios are those of a create that was accepted, 17 to 22; 21, a job that polls for long, is
+// TestHourOfPolling.
 func createdScenarios() []scenario {
 	const ownJobs = "its jobs are derived from the row and no controller marks rows behind their backs"
 	return []scenario{

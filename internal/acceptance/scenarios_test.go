@@ -10,11 +10,10 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// scenario is one way in which Cloud Foundry may behave, and what platforms see of it.
-// Numbers and names are those of the list of forty that the Cloud Controller's source
-// gave. That list was made for a broker that calls Cloud Foundry inside the request;
-// this one has answered 202 before, so that a refusal is the operation's failure, and
-// what passes by itself is an operation still in progress.
+// scenario is one way in which Cloud Foundry may behave, and what platforms see of it. Numbers and names are those of
+// the list of forty that the Cloud Controller's source gave. That list was made for a broker that calls Cloud Foundry
+// inside the request; this one has answered 202 before, so that a refusal is the operation's failure, and what passes
+// by itself is an operation still in progress.
 type scenario struct {
 	name string
 	tune []func(*settings)
@@ -23,8 +22,8 @@ type scenario struct {
 	run     func(tenant)
 }
 
-// TestScenario shows all of them from a platform's side: the answers, the state in
-// Cloud Foundry, and what the backing broker was asked.
+// TestScenario shows all of them from a platform's side: the answers, the state in Cloud Foundry, and what the backing
+// broker was asked.
 func TestScenario(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {
@@ -35,8 +34,7 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// TestScenarioKorifi shows those that another implementation of the API can have, and
-// what only that one does.
+// TestScenarioKorifi shows those that another implementation of the API can have, and what only that one does.
 func TestScenarioKorifi(t *testing.T) {
 	t.Parallel()
 	for _, s := range slices.Concat(scenarios(), korifiScenarios()) {
@@ -89,8 +87,8 @@ func (c tenant) sentTimes(n int, call string) {
 	}
 }
 
-// looked waits until Cloud Foundry was asked n times more, by whatever look-up: that
-// many steps have seen the state as it is now.
+// looked waits until Cloud Foundry was asked n times more, by whatever look-up: that many steps have seen the state as
+// it is now.
 func (c tenant) looked(n int) {
 	c.t.Helper()
 	count := func() int {
@@ -106,8 +104,7 @@ func (c tenant) looked(n int) {
 	c.Eventually("Cloud Foundry is looked at", func() bool { return count() >= until })
 }
 
-// runs checks that an operation is said to run, however often it is asked for while
-// Cloud Foundry is looked at.
+// runs checks that an operation is said to run, however often it is asked for while Cloud Foundry is looked at.
 func (c tenant) runs(path, operation string) {
 	c.t.Helper()
 	for range 3 {

@@ -16,16 +16,15 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// recorded is one request of a real Kubernetes client. What a scripted broker
-// answered then is not what is expected here.
+// recorded is one request of a real Kubernetes client. What a scripted broker answered then is not what is expected
+// here.
 type recorded struct {
 	AtMS    int               `json:"at_ms"`
 	Method  string            `json:"method"`
 	URI     string            `json:"uri"`
 	Headers map[string]string `json:"headers"`
 	Body    json.RawMessage   `json:"body"`
-	// SameInFlight counts the requests on this resource that were not answered yet,
-	// itself among them.
+	// SameInFlight counts the requests on this resource that were not answered yet, itself among them.
 	SameInFlight int `json:"same_in_flight"`
 }
 
@@ -52,8 +51,8 @@ func recording(t *testing.T, file string) []recorded {
 	return all
 }
 
-// TestTraffic replays what two versions of a real client sent, its duplicates and
-// overlaps included, against a plan that works at once and one that takes its time.
+// TestTraffic replays what two versions of a real client sent, its duplicates and overlaps included, against a plan
+// that works at once and one that takes its time.
 func TestTraffic(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/traffic/*.jsonl")
@@ -93,8 +92,8 @@ type thing struct {
 	// lives counts how often it was made, PUTs after a DELETE beginning a new life.
 	lives   int
 	deleted bool
-	// cut: a DELETE came while a PUT was in flight, so that a life may have ended
-	// before anything was made of it, and the PUT that waited was told so.
+	// cut: a DELETE came while a PUT was in flight, so that a life may have ended before anything was made of it, and
+	// the PUT that waited was told so.
 	cut         bool
 	credentials map[int]string
 	operations  map[string]string // the last one by method
@@ -121,8 +120,7 @@ func (r *replay) run(requests []recorded) {
 	r.judge()
 }
 
-// step sends one request beside those that were in flight with it, and after all
-// others on the same resource.
+// step sends one request beside those that were in flight with it, and after all others on the same resource.
 func (r *replay) step(q recorded) {
 	th := r.thing(q)
 	r.follow(th, q)
@@ -143,9 +141,8 @@ func (r *replay) step(q recorded) {
 	})
 }
 
-// follow keeps the order that the recorded client had: a resource has one request at
-// a time where the recording says so, and what depends on an instance comes after
-// the answer to a PUT of it.
+// follow keeps the order that the recorded client had: a resource has one request at a time where the recording says
+// so, and what depends on an instance comes after the answer to a PUT of it.
 func (r *replay) follow(th *thing, q recorded) {
 	if q.SameInFlight < 2 {
 		th.inFlight.Wait()
@@ -180,8 +177,8 @@ func (r *replay) thing(q recorded) *thing {
 	return th
 }
 
-// settle does what a platform does between an answer and the next request: it polls
-// until the operation has ended, because the recorded broker had ended at once.
+// settle does what a platform does between an answer and the next request: it polls until the operation has ended,
+// because the recorded broker had ended at once.
 func (r *replay) settle(th *thing, q recorded) {
 	th.mu.Lock()
 	create, deletion, deleted := th.operations["PUT"], th.operations["DELETE"], th.deleted
@@ -195,8 +192,7 @@ func (r *replay) settle(th *thing, q recorded) {
 	}
 }
 
-// begins notes what the request means for the resource, and which of its lives the
-// request belongs to.
+// begins notes what the request means for the resource, and which of its lives the request belongs to.
 func (th *thing) begins(q recorded) int {
 	th.mu.Lock()
 	defer th.mu.Unlock()
@@ -228,8 +224,8 @@ func (r *replay) translate(q recorded, th *thing) (path, body string) {
 	return path, body
 }
 
-// check judges one answer. Identical are requests of one life of a resource whose
-// bodies are equal; the first of a life decides what that is.
+// check judges one answer. Identical are requests of one life of a resource whose bodies are equal; the first of a life
+// decides what that is.
 func (r *replay) check(th *thing, life int, q recorded, a answer) {
 	th.mu.Lock()
 	defer th.mu.Unlock()
@@ -275,8 +271,7 @@ func (r *replay) checkPut(th *thing, life int, q recorded, a answer) {
 	th.credentials[life] = a.Credentials()
 }
 
-// judge compares what the backing broker was asked with the lives of each resource,
-// once every operation has ended.
+// judge compares what the backing broker was asked with the lives of each resource, once every operation has ended.
 func (r *replay) judge() {
 	for _, th := range r.things {
 		if th.instance != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// TestWaiting: an operation that waits says what for, and does not wait for ever for what
-// only its platform can change (ASY-13, LOI-12, law 5).
+// TestWaiting: an operation that waits says what for, and does not wait for ever for what only its platform can change
+// (ASY-13, LOI-12, law 5).
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(*testing.T){
@@ -120,8 +120,8 @@ func TestLogLevels(t *testing.T) {
 	})
 }
 
-// TestNamesThatOthersChange (law 7, docs/protocol.md 1): what an operator renames or shares
-// in Cloud Foundry stays the platform's, and DELETE leads to gone.
+// TestNamesThatOthersChange (law 7, docs/protocol.md 1): what an operator renames or shares in Cloud Foundry stays the
+// platform's, and DELETE leads to gone.
 func TestNamesThatOthersChange(t *testing.T) {
 	t.Parallel()
 	const plan = "postgres/small"

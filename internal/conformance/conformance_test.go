@@ -47,8 +47,8 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// stray returns ids that stand where they do not belong: unknown ones in tests or
-// among the reasons, and reasons for what a test shows.
+// stray returns ids that stand where they do not belong: unknown ones in tests or among the reasons, and reasons for
+// what a test shows.
 func stray(all []requirement, proofs map[string][]proof, why map[string]string) []string {
 	known := map[string]bool{}
 	for _, r := range all {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// idToken is what an id looks like: the area, and a number of two digits, with
-// nothing behind it that would make it another word. An underscore, which go test
-// makes of a space, may stand there.
+// idToken is what an id looks like: the area, and a number of two digits, with nothing behind it that would make it
+// another word. An underscore, which go test makes of a space, may stand there.
 var idToken = regexp.MustCompile(`\b((?:HTTP|AUTH|HDR|OID|RID|ERR|CAT|LIM|MI|ASY|CON|LOI|LOB|PROV|FI|UPD|BIND|ROT|FB|UNB|DEP|ORPH)-[0-9]{2})(?:[^0-9A-Za-z]|$)`)
 
 // proof is a test that names an id, or a check that tests share.
@@ -26,8 +25,7 @@ type proof struct {
 	clause string
 }
 
-// fewTests is up to how many tests are named one by one for an id that stands in
-// something they share.
+// fewTests is up to how many tests are named one by one for an id that stands in something they share.
 const fewTests = 3
 
 // unit is one function, or one declaration of data, of a test file.
@@ -42,8 +40,8 @@ func (u unit) isTest() bool {
 	return strings.HasPrefix(u.name, "Test") || strings.HasPrefix(u.name, "Fuzz") || strings.HasPrefix(u.name, "Benchmark")
 }
 
-// suite is the folder of the clauses that tests of other packages play (osbtest.Run). They
-// stand in files that are no tests, and prove something where any test plays them.
+// suite is the folder of the clauses that tests of other packages play (osbtest.Run). They stand in files that are no
+// tests, and prove something where any test plays them.
 const suite = "internal/osbtest"
 
 func (u unit) isSuite() bool { return path.Dir(u.path) == suite && u.name == "Run" }
@@ -53,9 +51,8 @@ func (u unit) plays() bool {
 	return u.isTest() && path.Dir(u.path) != suite && u.uses[path.Base(suite)] && u.uses["Run"]
 }
 
-// skipped are files whose tokens mean something else: cases of public bug reports
-// have ids of their own, some of which look like ours, and this package's tests are
-// about ids.
+// skipped are files whose tokens mean something else: cases of public bug reports have ids of their own, some of which
+// look like ours, and this package's tests are about ids.
 func skipped(file string) bool {
 	return !strings.HasSuffix(file, "_test.go") && path.Dir(file) != suite ||
 		strings.HasPrefix(path.Base(file), "cases_") || path.Dir(file) == "internal/conformance"
@@ -100,8 +97,8 @@ func scan(files map[string][]byte) (map[string][]proof, error) {
 	return proofs, nil
 }
 
-// proofsOf says what a unit proves: itself when it is a test or a part of the suite, else the
-// tests that reach it, or itself as a shared check when those are many.
+// proofsOf says what a unit proves: itself when it is a test or a part of the suite, else the tests that reach it, or
+// itself as a shared check when those are many.
 func proofsOf(u unit, units []unit) []proof {
 	if len(u.ids) == 0 {
 		return nil
@@ -139,8 +136,7 @@ func reaching(name string, units []unit) []unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u unit) bool { return !u.isTest() && !u.isSuite() || !reached[u.name] })
 }
 
-// unitsOf parses a file. Ids count in string literals and in comments, those
-// directly above a declaration included.
+// unitsOf parses a file. Ids count in string literals and in comments, those directly above a declaration included.
 func unitsOf(file string, text []byte) ([]unit, error) {
 	fset := token.NewFileSet()
 	parsed, err := parser.ParseFile(fset, file, text, parser.ParseComments)
@@ -205,8 +201,7 @@ func ids(file *ast.File, declaration ast.Decl) map[string][]string {
 	return found
 }
 
-// further is a word before a clause that names ids: one, or the number of a further
-// one of the same area.
+// further is a word before a clause that names ids: one, or the number of a further one of the same area.
 var further = regexp.MustCompile(`^([A-Z]+-)?[0-9]{2}$`)
 
 // clauseOf is what a literal says after the ids that it begins with.

@@ -17,8 +17,8 @@ type reply struct {
 	body   string
 }
 
-// stub is a broker and a simulated Cloud Foundry that give the answers of the tour,
-// from memory. spoil may change each answer on its way out.
+// stub is a broker and a simulated Cloud Foundry that give the answers of the tour, from memory. spoil may change each
+// answer on its way out.
 type stub struct {
 	mu        sync.Mutex
 	instances map[string]*record

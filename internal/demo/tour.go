@@ -23,8 +23,8 @@ type Options struct {
 // ErrUnexpected is returned when an answer was not the one expected.
 var ErrUnexpected = errors.New("an answer was not the one expected (the line is marked)")
 
-// Run shows the whole tour. It returns ErrUnexpected when any answer was wrong, and
-// the context's error when that ended first.
+// Run shows the whole tour. It returns ErrUnexpected when any answer was wrong, and the context's error when that ended
+// first.
 func Run(ctx context.Context, o Options) error {
 	t := &tour{
 		Options:  o,

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Answer is what came back for one request. Its checks report on the test of the client
-// that sent the request.
+// Answer is what came back for one request. Its checks report on the test of the client that sent the request.
 type Answer struct {
 	T testing.TB
 	// Request is method, path and query.
@@ -27,8 +26,8 @@ type Answer struct {
 	sent *http.Request
 }
 
-// Secret is a word in parameters that may get nowhere but to the backing broker, and back
-// to who asks for the parameters.
+// Secret is a word in parameters that may get nowhere but to the backing broker, and back to who asks for the
+// parameters.
 const Secret = "marked-secret-52c1"
 
 // Big loses its last digit in whatever reads it as a float.
@@ -76,8 +75,8 @@ func endpointOf(request string) endpoint {
 	return nowhere
 }
 
-// fields are what OSB 2.17 lets a success have, by method and endpoint; a 202 has the
-// operation instead of a binding's data.
+// fields are what OSB 2.17 lets a success have, by method and endpoint; a 202 has the operation instead of a binding's
+// data.
 var fields = map[string][]string{
 	"GET " + string(catalog):     {"services"},
 	"PUT " + string(instance):    {"dashboard_url", "metadata"},
@@ -91,8 +90,8 @@ var fields = map[string][]string{
 	"GET " + string(bound):       {"state", "description"},
 }
 
-// reserved are the error words that the specification gives one meaning each, with the text
-// that platforms compare ("" where there is none).
+// reserved are the error words that the specification gives one meaning each, with the text that platforms compare (""
+// where there is none).
 var reserved = map[string]string{
 	"AsyncRequired":           "This service plan requires client support for asynchronous service operations.",
 	"ConcurrencyError":        "The Service Broker does not support concurrent requests that mutate the same resource.",
@@ -100,11 +99,10 @@ var reserved = map[string]string{
 	"MaintenanceInfoConflict": "",
 }
 
-// Faults says what is wrong with an answer, whatever was asked for: HTTP-01, HTTP-08,
-// HTTP-09, HTTP-14, HTTP-21, AUTH-07, RID-02, RID-04, ERR-01, ERR-02, ERR-03, ERR-05,
-// ERR-07, ERR-14, ERR-15, LIM-01 to LIM-06 (LIM-02, LIM-03, LIM-04, LIM-05), ASY-11, ASY-12,
-// ASY-14, LOI-11, LOI-12, LOI-16, LOI-17, LOI-18, LOB-10, LOB-11, LOB-16, BIND-16, BIND-17,
-// PROV-25, PROV-28, UPD-30, FI-14.
+// Faults says what is wrong with an answer, whatever was asked for: HTTP-01, HTTP-08, HTTP-09, HTTP-14, HTTP-21,
+// AUTH-07, RID-02, RID-04, ERR-01, ERR-02, ERR-03, ERR-05, ERR-07, ERR-14, ERR-15, LIM-01 to LIM-06 (LIM-02, LIM-03,
+// LIM-04, LIM-05), ASY-11, ASY-12, ASY-14, LOI-11, LOI-12, LOI-16, LOI-17, LOI-18, LOB-10, LOB-11, LOB-16, BIND-16,
+// BIND-17, PROV-25, PROV-28, UPD-30, FI-14.
 func (a Answer) Faults() []string {
 	if method, _, _ := strings.Cut(a.Request, " "); method == http.MethodHead || !strings.Contains(a.Request, " /v2") {
 		return nil
@@ -223,8 +221,7 @@ func (a Answer) Want(status int) Answer {
 	return a
 }
 
-// Says checks status and error word, and that the description (or what Ferry adds to it)
-// has these parts.
+// Says checks status and error word, and that the description (or what Ferry adds to it) has these parts.
 func (a Answer) Says(status int, word string, parts ...string) {
 	a.T.Helper()
 	if a.Status != status || a.Text("error") != word {
@@ -306,8 +303,7 @@ func (a Answer) RetryAfter() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// OneOperation checks that all were accepted under one operation, or came after its end,
-// and returns the operation.
+// OneOperation checks that all were accepted under one operation, or came after its end, and returns the operation.
 func OneOperation(t testing.TB, afterwards int, answers ...Answer) (operation string) {
 	t.Helper()
 	for _, a := range answers {

@@ -45,8 +45,8 @@ func requiresApp(s suite) {
 	c.Gone(id, "postgres/app-only")
 }
 
-// bindingsOfOne makes several keys of one instance at once. An app makes a binding another
-// one, in whichever place it stands.
+// bindingsOfOne makes several keys of one instance at once. An app makes a binding another one, in whichever place it
+// stands.
 func bindingsOfOne(s suite) {
 	const plan, parameters = "postgres/async-bindings", `{"n":1.50,"big":` + Big + `,"word":"` + Secret + `"}`
 	c, id := s.Tenant, s.Ready("postgres/async-bindings", "")
@@ -107,9 +107,8 @@ func deleteWithBindings(s suite) {
 	c.Unbind(id, binding, plan).Bare(http.StatusGone)
 }
 
-// bindOfBusy: a held bind waits for a create or an update to end, and is refused without a
-// trace when its time is over; an asynchronous one is accepted and waits. Neither can
-// succeed while the instance is being deleted.
+// bindOfBusy: a held bind waits for a create or an update to end, and is refused without a trace when its time is over;
+// an asynchronous one is accepted and waits. Neither can succeed while the instance is being deleted.
 func bindOfBusy(s suite) {
 	const word = "ConcurrencyError"
 	c, stuck := s.Tenant, []subject{creating(s.Tenant), updating(s.Tenant), deleting(s.Tenant)}
@@ -177,8 +176,7 @@ func (c Client) rotate(id, binding, predecessor, members string, changes ...Chan
 	return c.Send(http.MethodPut, BindingPath(id, binding), fmt.Sprintf(`{"predecessor_binding_id":%q%s}`, predecessor, members), changes...)
 }
 
-// rotations: the successor is a binding of its own, and both work. What the request leaves
-// out is the predecessor's.
+// rotations: the successor is a binding of its own, and both work. What the request leaves out is the predecessor's.
 func rotations(s suite) {
 	const plan, parameters = "postgres/async-bindings", `{"role":"reader","n":1.50}`
 	c, id := s.Tenant, s.Ready("postgres/async-bindings", "")

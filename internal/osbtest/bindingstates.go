@@ -4,13 +4,13 @@ import (
 	"net/http"
 )
 
-// bindingRow is a state of a binding. Two bindings of one instance are brought there: one for
-// requests with accepts_incomplete, and one for those that are held.
+// bindingRow is a state of a binding. Two bindings of one instance are brought there: one for requests with
+// accepts_incomplete, and one for those that are held.
 type bindingRow struct {
 	state, plan string
 	bring       func(c Tenant, id, plan string) subject
-	// fetch is what GET is answered; poll is the state of the subject's own operation, which
-	// is the latest one, "" where there is nothing to poll.
+	// fetch is what GET is answered; poll is the state of the subject's own operation, which is the latest one, ""
+	// where there is nothing to poll.
 	fetch  cell
 	poll   string
 	events []event
@@ -170,8 +170,8 @@ func (r bindingRow) check(c Tenant, crowd int) {
 	c.Gone(id, r.plan)
 }
 
-// changesNothing sends what may leave no trace. Those that are held to the end of the time
-// that a request has are held together.
+// changesNothing sends what may leave no trace. Those that are held to the end of the time that a request has are held
+// together.
 func (r bindingRow) changesNothing(c Tenant, s subject, crowd int) {
 	c.T.Helper()
 	var held []<-chan Answer
@@ -192,8 +192,7 @@ func (r bindingRow) changesNothing(c Tenant, s subject, crowd int) {
 	}
 }
 
-// same checks answers to requests that change nothing; a binding that is told again has the
-// same credentials.
+// same checks answers to requests that change nothing; a binding that is told again has the same credentials.
 func (r bindingRow) same(c Tenant, s subject, want cell, answers ...Answer) {
 	c.T.Helper()
 	credentials := ""

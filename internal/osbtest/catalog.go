@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// offering and offeringPlan are read without the product's own types, so that a misspelt
-// field shows.
+// offering and offeringPlan are read without the product's own types, so that a misspelt field shows.
 type offering struct {
 	ID, Name, Description string
 	Bindable              *bool
@@ -98,8 +97,8 @@ func mandatoryFields(s suite) {
 	}
 }
 
-// offeringsOfSimulator: what the simulated marketplace says reaches platforms. How a catalog
-// is built, with its corner cases, is tested in internal/catalog.
+// offeringsOfSimulator: what the simulated marketplace says reaches platforms. How a catalog is built, with its corner
+// cases, is tested in internal/catalog.
 func offeringsOfSimulator(s suite) {
 	offerings, plans := map[string]string{}, map[string]string{}
 	for _, o := range s.offerings() {

@@ -1,6 +1,6 @@
-// Package osbtest is a client of the Open Service Broker API for tests, and one suite of
-// the specification's clauses that runs against whatever a Target names: a process, the
-// deployed stack on the stand-in for AWS, a stack on AWS. Only tests import it.
+// Package osbtest is a client of the Open Service Broker API for tests, and one suite of the specification's clauses
+// that runs against whatever a Target names: a process, the deployed stack on the stand-in for AWS, a stack on AWS.
+// Only tests import it.
 package osbtest
 
 import (
@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// Client is a platform in one test: it sends OSB requests to one broker, and checks of
-// every answer what holds for all (Answer.Faults). A copy is a client of its own. What ends
-// the test may be called from the test's goroutine only, everything else from any.
+// Client is a platform in one test: it sends OSB requests to one broker, and checks of every answer what holds for all
+// (Answer.Faults). A copy is a client of its own. What ends the test may be called from the test's goroutine only,
+// everything else from any.
 type Client struct {
 	T                       testing.TB
 	URL, Username, Password string
@@ -31,8 +31,8 @@ type Client struct {
 	// NewID returns an id that nobody has used.
 	NewID func() string
 	Clock Clock
-	// Heard is told of every answer; it may be nil.
-	Heard func(Answer)
+	// OnAnswer is told of every answer; it may be nil.
+	OnAnswer func(Answer)
 }
 
 // Plan is what a request says to mean a plan.
@@ -41,8 +41,8 @@ type Plan struct{ ServiceID, PlanID string }
 // Clock says how long a test waits, and on what clock.
 type Clock struct {
 	Now func() time.Time
-	// Pause waits between two looks at something. After is what the broker's last
-	// Retry-After asked for, 0 where it asked for nothing.
+	// Pause waits between two looks at something. After is what the broker's last Retry-After asked for, 0 where it
+	// asked for nothing.
 	Pause func(after time.Duration)
 	// Patience is how long a condition may take to come true.
 	Patience time.Duration
@@ -88,8 +88,8 @@ func (c Client) In(t testing.TB) Client {
 	return c
 }
 
-// Send sends a request and returns its answer. What is wrong with the answer whatever was
-// asked for, and that there is none, is reported on the test.
+// Send sends a request and returns its answer. What is wrong with the answer whatever was asked for, and that there is
+// none, is reported on the test.
 func (c Client) Send(method, path, body string, changes ...Change) Answer {
 	c.T.Helper()
 	a, err := c.Try(context.Background(), method, path, body, changes...)
@@ -100,14 +100,13 @@ func (c Client) Send(method, path, body string, changes ...Change) Answer {
 	for _, fault := range a.Faults() {
 		c.T.Errorf("%s: %s: %d %.500s", a.Request, fault, a.Status, a.Body)
 	}
-	if c.Heard != nil {
-		c.Heard(a)
+	if c.OnAnswer != nil {
+		c.OnAnswer(a)
 	}
 	return a
 }
 
-// Try sends a request once and judges nothing. The error says that there is no answer, or
-// half of one.
+// Try sends a request once and judges nothing. The error says that there is no answer, or half of one.
 func (c Client) Try(ctx context.Context, method, path, body string, changes ...Change) (Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Cloud is one org of a simulated Cloud Foundry as its operator sees it, past its API
-// (docs/simulator.md). The zero value says that Cloud Foundry is a real one.
+// Cloud is one org of a simulated Cloud Foundry as its operator sees it, past its API (docs/simulator.md). The zero
+// value says that Cloud Foundry is a real one.
 type Cloud struct {
 	T     testing.TB
 	URL   string
@@ -107,8 +107,8 @@ func (c Cloud) Row(name string) Instance {
 	return rows[0]
 }
 
-// NothingLeft checks that the name is free. Operations end only when every call of unknown
-// fate has settled, so that there is nothing to wait for.
+// NothingLeft checks that the name is free. Operations end only when every call of unknown fate has settled, so that
+// there is nothing to wait for.
 func (c Cloud) NothingLeft(name string) {
 	c.T.Helper()
 	if rows := c.Rows(name); len(rows) != 0 {
@@ -137,8 +137,8 @@ func (c Cloud) HasKeys(name string, want ...string) {
 	}
 }
 
-// Asked is how often the backing broker was asked for this. Where keys cannot be marked (on
-// Korifi) their names have the operation behind the binding's id.
+// Asked is how often the backing broker was asked for this. Where keys cannot be marked (on Korifi) their names have
+// the operation behind the binding's id.
 func (c Cloud) Asked(operation, instance, binding string) (times int) {
 	c.T.Helper()
 	for _, call := range c.State().BrokerCalls {
@@ -313,8 +313,8 @@ func read(t testing.TB, resp *http.Response) Answer {
 	return a
 }
 
-// On says which calls a fault hits, and how often; it strikes before the call takes effect
-// unless it was said otherwise.
+// On says which calls a fault hits, and how often; it strikes before the call takes effect unless it was said
+// otherwise.
 func (f Fault) On(method, route string, times int) Fault {
 	f.Method, f.Route, f.Times = method, route, times
 	if f.When == "" {

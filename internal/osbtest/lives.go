@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// simulated are the clauses that need the plans of the simulator, or look into its Cloud
-// Foundry.
+// simulated are the clauses that need the plans of the simulator, or look into its Cloud Foundry.
 var simulated = []clause{
 	{"UPD-05 UPD-06 UPD-07 UPD-08 UPD-09 UPD-12 UPD-30 UPD-31 CON-24 MI-14 an update replaces what it names and keeps the rest", updates},
 	{"PROV-13 CON-63 HTTP-06 what is sent as parameters reaches the backing broker letter for letter", exactParameters},
@@ -190,8 +189,7 @@ func dashboards(s suite) {
 	c.Gone(id, "postgres/small")
 }
 
-// anyCharacter: ids are decoded once, kept byte for byte, and are the names of rows where
-// Cloud Foundry takes them.
+// anyCharacter: ids are decoded once, kept byte for byte, and are the names of rows where Cloud Foundry takes them.
 func anyCharacter(s suite) {
 	c, run := s.Tenant, s.NewID()
 	names := []string{run + ` äΩ-🐘  1+1=2:@;,~'"\&#?%25 100% sure...`, run + "A", run + "a", strings.Repeat("z", 200-len(run)) + run, run + strings.Repeat("w", 600), run + " a b "}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// anywhere are the clauses that need nothing but a plan that can be bound. Most are about
-// requests that are refused, or that repeat what is done: they send them about the ready
-// instance, which Run finds unchanged, and about ids that nobody has.
+// anywhere are the clauses that need nothing but a plan that can be bound. Most are about requests that are refused, or
+// that repeat what is done: they send them about the ready instance, which Run finds unchanged, and about ids that
+// nobody has.
 var anywhere = []clause{
 	{"AUTH-01 AUTH-02 AUTH-03 AUTH-06 AUTH-07 no route answers without the right credentials, whatever else is wrong", wrongCredentials},
 	{"HDR-01 HDR-02 HDR-04 HDR-06 any version 2.x is welcome, others are refused by name", versions},
@@ -91,8 +91,8 @@ func olderVersion(s suite) {
 	}
 }
 
-// requestIdentity has each status that can be had without changing anything. That the
-// identity comes back is checked of every answer.
+// requestIdentity has each status that can be had without changing anything. That the identity comes back is checked of
+// every answer.
 func requestIdentity(s suite) {
 	identity := Header("X-Broker-API-Request-Identity", "e26cee84-6b38-4456-b34e-d1a9f002c956")
 	at := func(name string) route { return s.route(name, s.ready.id, s.ready.binding) }
@@ -182,8 +182,8 @@ func kubernetes(user string) string {
 	return "kubernetes " + base64.StdEncoding.EncodeToString([]byte(`{"username":"`+user+`","uid":"uid-`+user+`","groups":["a"],"extra":{"x":["y"]}}`))
 }
 
-// sameInOtherWords repeats the create of the ready instance with everything that is no
-// attribute said otherwise, or not at all.
+// sameInOtherWords repeats the create of the ready instance with everything that is no attribute said otherwise, or not
+// at all.
 func sameInOtherWords(s suite) {
 	create := s.route("provision", s.ready.id, "")
 	same := func(body string, changes ...Change) {
@@ -263,8 +263,7 @@ func sameBindInOtherWords(s suite) {
 	}
 }
 
-// fetches reads the ready instance and its binding. Which fields an answer may have is
-// checked of every one.
+// fetches reads the ready instance and its binding. Which fields an answer may have is checked of every one.
 func fetches(s suite) {
 	p := s.Plan(s.Bindable)
 	credentials := s.send(s.route("bind", s.ready.id, s.ready.binding)).Credentials()
@@ -281,8 +280,7 @@ func fetches(s suite) {
 	}
 }
 
-// refusal is a request with one thing wrong. A body is changed by members, as edited does, or
-// is another one.
+// refusal is a request with one thing wrong. A body is changed by members, as edited does, or is another one.
 type refusal struct {
 	name, route string
 	members     []string
@@ -290,9 +288,8 @@ type refusal struct {
 	parts       []string
 }
 
-// refusals sends each, about the ready instance or ids that nobody has, and finds that
-// nothing has changed. That what cannot be decoded is refused is shown in full by
-// internal/api; here stands one of each kind.
+// refusals sends each, about the ready instance or ids that nobody has, and finds that nothing has changed. That what
+// cannot be decoded is refused is shown in full by internal/api; here stands one of each kind.
 func refusals(s suite) {
 	id, binding := s.NewID(), s.NewID()
 	s.Traceless(id, binding, func() {
@@ -364,8 +361,8 @@ func (s suite) wrongSizes(id string) {
 	s.Send("PUT", create.path, deep).Says(http.StatusBadRequest, "BadRequest", "nested")
 }
 
-// wrongIDs are ids that are too long, and deletes that do not say of what (LOI-04, LOB-03,
-// LOI-05, LOB-04, DEP-02, DEP-05, DEP-06, UNB-02, UNB-03, UNB-04).
+// wrongIDs are ids that are too long, and deletes that do not say of what (LOI-04, LOB-03, LOI-05, LOB-04, DEP-02,
+// DEP-05, DEP-06, UNB-02, UNB-03, UNB-04).
 func (s suite) wrongIDs() {
 	s.T.Helper()
 	long := strings.Repeat("x", 901)
@@ -385,8 +382,8 @@ func (s suite) wrongIDs() {
 	s.Poll(InstancePath(s.ready.id), strings.Repeat("o", 5000)).Want(http.StatusOK)
 }
 
-// crowdedLife is the bug report that the broker exists for: every request of a life is sent
-// many times at once, and repeated once it is done.
+// crowdedLife is the bug report that the broker exists for: every request of a life is sent many times at once, and
+// repeated once it is done.
 func crowdedLife(s suite) {
 	c, n := s.Tenant, s.Crowd
 	x := subject{id: c.NewID(), plan: s.Bindable, parameters: s.Parameters}
@@ -431,8 +428,8 @@ func (s suite) counted(id string) (instances, keys func() int) {
 	return s.Calls(http.MethodPost, Instances, Quoted(id)), s.Calls(http.MethodPost, Keys, "key-of-"+id)
 }
 
-// crowdedBinds binds and unbinds, with accepts_incomplete or held: one key is made, and all
-// get its credentials (BIND-24, BIND-25, BIND-26, LOB-01, LOB-02, LOB-09, LOB-12, LOB-13, LOB-14).
+// crowdedBinds binds and unbinds, with accepts_incomplete or held: one key is made, and all get its credentials
+// (BIND-24, BIND-25, BIND-26, LOB-01, LOB-02, LOB-09, LOB-12, LOB-13, LOB-14).
 func crowdedBinds(c Tenant, x subject, n int, async bool) {
 	c.T.Helper()
 	x.binding = fmt.Sprintf("key-of-%s-%t", x.id, async)

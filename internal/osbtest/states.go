@@ -101,13 +101,12 @@ func deprovision(c Tenant, s subject, changes ...Change) Answer {
 type instanceRow struct {
 	state string
 	bring func(Tenant) subject
-	// fetch is what GET is answered; poll is the state of the subject's own operation, which
-	// is the latest one, "" where there is nothing to poll.
+	// fetch is what GET is answered; poll is the state of the subject's own operation, which is the latest one, ""
+	// where there is nothing to poll.
 	fetch  cell
 	poll   string
 	events []event
-	// removal holds the ids of the DELETE that leads to gone; before and after are what it
-	// needs around it.
+	// removal holds the ids of the DELETE that leads to gone; before and after are what it needs around it.
 	removal       string
 	before, after func(Tenant, subject)
 }
@@ -303,9 +302,8 @@ func (r instanceRow) check(c Tenant, crowd int) {
 	r.leads(c, s, crowd)
 }
 
-// looks checks what a subject in a state shows to GET and to polls, whatever they name (FI-03,
-// FI-04, LOI-01, LOI-02, LOI-03, LOI-09, LOI-10, LOI-20, LOI-21, LOI-23, FB-02, FB-05, FB-11,
-// LOB-05, LOB-07, LOB-08, LOB-15, LOB-17).
+// looks checks what a subject in a state shows to GET and to polls, whatever they name (FI-03, FI-04, LOI-01, LOI-02,
+// LOI-03, LOI-09, LOI-10, LOI-20, LOI-21, LOI-23, FB-02, FB-05, FB-11, LOB-05, LOB-07, LOB-08, LOB-15, LOB-17).
 func looks(c Tenant, s subject, fetch cell, poll string) {
 	c.T.Helper()
 	fetch.check(c.Fetch(s.path()+"?service_id=nope&plan_id="), s)
@@ -322,9 +320,8 @@ func looks(c Tenant, s subject, fetch cell, poll string) {
 	}
 }
 
-// begins sends what is accepted, waits for its end, and returns the subject after it. The
-// operation of before has still ended as it did (LOI-19, LOI-22, LOB-15), and what was made can
-// be fetched at once (FI-02).
+// begins sends what is accepted, waits for its end, and returns the subject after it. The operation of before has still
+// ended as it did (LOI-19, LOI-22, LOB-15), and what was made can be fetched at once (FI-02).
 func (r instanceRow) begins(c Tenant, e event, s subject) subject {
 	c.T.Helper()
 	a := e.send(c, s)
@@ -343,8 +340,8 @@ func (r instanceRow) begins(c Tenant, e event, s subject) subject {
 	return s
 }
 
-// leads sends the DELETE of a state many times at once: there is one operation, which ends
-// well and ends what ran before it, and nothing is left.
+// leads sends the DELETE of a state many times at once: there is one operation, which ends well and ends what ran
+// before it, and nothing is left.
 func (r instanceRow) leads(c Tenant, s subject, crowd int) {
 	c.T.Helper()
 	operation := OneOperation(c.T, http.StatusGone, Together(crowd, func(int) Answer { return deprovision(c, s) })...)
@@ -361,8 +358,8 @@ func (r instanceRow) leads(c Tenant, s subject, crowd int) {
 	c.NothingLeft(s.id)
 }
 
-// ended checks what is seen of a subject that a DELETE has removed. What it cancelled counts
-// as failed (LOI-24, CON-32, CON-56); any other operation ended as it did.
+// ended checks what is seen of a subject that a DELETE has removed. What it cancelled counts as failed (LOI-24, CON-32,
+// CON-56); any other operation ended as it did.
 func ended(c Tenant, s subject, before, operation string) {
 	c.T.Helper()
 	a := c.Poll(s.path(), s.operation).Want(http.StatusOK)

@@ -10,19 +10,17 @@ import (
 
 // Target is a broker under test, and what is known of it.
 type Target struct {
-	// Tenant is a platform of the broker. Where its Cloud is the zero value, what needs the
-	// simulator's plans and controls is left out.
+	// Tenant is a platform of the broker. Where its Cloud is the zero value, what needs the simulator's plans and
+	// controls is left out.
 	Tenant
 	// Other is another client of the same broker, with an org of its own; nil: there is none.
 	Other *Tenant
-	// Bindable is a plan that can be bound, as OFFERING/PLAN; Parameters is what its instances
-	// need, "" for nothing.
+	// Bindable is a plan that can be bound, as OFFERING/PLAN; Parameters is what its instances need, "" for nothing.
 	Bindable, Parameters string
-	// Crowd is how many send the same request at once, Beside how many clauses are played at
-	// once: most wait most of the time.
+	// Crowd is how many send the same request at once, Beside how many clauses are played at once: most wait most of
+	// the time.
 	Crowd, Beside int
-	// Logged reports whether a line of the broker's log has all the parts; nil: the log cannot
-	// be read.
+	// Logged reports whether a line of the broker's log has all the parts; nil: the log cannot be read.
 	Logged func(parts ...string) bool
 	// Slashes says that an encoded slash in a path reaches the broker.
 	Slashes bool
@@ -63,8 +61,7 @@ func Run(t *testing.T, target Target) {
 	s.Gone(s.ready.id, s.ready.plan)
 }
 
-// play runs the clauses beside each other. t.Parallel would run as many as there are
-// processors, and all of them wait.
+// play runs the clauses beside each other. t.Parallel would run as many as there are processors, and all of them wait.
 func (s suite) play(t *testing.T) {
 	places := make(chan struct{}, s.Beside)
 	var all sync.WaitGroup

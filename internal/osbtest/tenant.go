@@ -22,8 +22,7 @@ func (c Tenant) In(t testing.TB) Tenant {
 	return c
 }
 
-// Works waits until the backing broker was asked for something that does not end by
-// itself: from then on nothing moves.
+// Works waits until the backing broker was asked for something that does not end by itself: from then on nothing moves.
 func (c Tenant) Works(operation, id, binding string) {
 	c.T.Helper()
 	kind := map[string]string{"provision": "create", "bind": "create", "update": "update", "deprovision": "delete", "unbind": "delete"}[operation]
@@ -35,8 +34,8 @@ func (c Tenant) Works(operation, id, binding string) {
 	}
 }
 
-// Print is what a refusal may not change: the instance in Cloud Foundry, what the backing
-// broker was asked about it, and what polls and fetches show. binding may be "".
+// Print is what a refusal may not change: the instance in Cloud Foundry, what the backing broker was asked about it,
+// and what polls and fetches show. binding may be "".
 func (c Tenant) Print(id, binding string) string {
 	c.T.Helper()
 	var out strings.Builder
@@ -99,8 +98,8 @@ func (c Tenant) Stranger(id, name string) {
 	c.KeyComes(id, name, "create", "succeeded")
 }
 
-// Calls counts the calls to Cloud Foundry from now on that have this text in body or URL; no
-// other fault may be about them. It needs a text that no other test uses.
+// Calls counts the calls to Cloud Foundry from now on that have this text in body or URL; no other fault may be about
+// them. It needs a text that no other test uses.
 func (c Tenant) Calls(method, route, text string) (count func() int) {
 	c.T.Helper()
 	c.Disturb(Fault{Method: method, Route: route, Match: text, When: "before", Action: "delay"})
