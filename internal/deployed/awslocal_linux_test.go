@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// ctrlC runs a program in a group of its own, waits until it has said what is wanted,
-// does what the test does, and sends the group what a terminal sends. It returns how
-// long the end took.
+// ctrlC runs a program in a group of its own, waits until it has said what is wanted, does what the test does, and
+// sends the group what a terminal sends. It returns how long the end took.
 func (w *workshop) ctrlC(t *testing.T, wanted *regexp.Regexp, then func(found []string), name string, arguments ...string) time.Duration {
 	t.Helper()
 	c := exec.Command(name, arguments...)
@@ -63,6 +62,7 @@ func TestAWSLocal(t *testing.T) {
 	if testing.Short() || os.Getenv("FERRY_E2E") == ranAlready {
 		t.Skip("a deployment takes a minute; the stage e2e of make check runs it")
 	}
+	t.Parallel()
 	w := newWorkshop(t)
 	var asked []string
 	took := w.ctrlC(t, localCurl, func(found []string) {
@@ -96,6 +96,7 @@ func TestAWSLocalMayBeEndedAtAnyTime(t *testing.T) {
 	if testing.Short() || os.Getenv("FERRY_E2E") == ranAlready {
 		t.Skip("a build takes a minute; the stage e2e of make check runs it")
 	}
+	t.Parallel()
 	w := newWorkshop(t)
 	w.ctrlC(t, localDeploying, func([]string) {}, "make", "--no-print-directory", "aws-local")
 	w.nothingOfLocal(t)

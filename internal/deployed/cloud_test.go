@@ -9,6 +9,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,8 +52,8 @@ func newCloud(endpoint string) *cloud {
 	}
 }
 
-// call sends a signed request to a service that go.mod has no client for, and returns
-// status and body. The test ends when there is no answer.
+// call sends a signed request to a service that go.mod has no client for, and returns status and body. The test ends
+// when there is no answer.
 func (c *cloud) call(t *testing.T, service string, req *http.Request, body []byte) (int, http.Header, []byte) {
 	t.Helper()
 	sum := sha256.Sum256(body)
@@ -81,8 +82,8 @@ func (c *cloud) request(t *testing.T, method, path string, body []byte) *http.Re
 	return req
 }
 
-// query speaks the form-encoded protocol of CloudFormation and IAM. The answer is
-// decoded into the struct, if one is given.
+// query speaks the form-encoded protocol of CloudFormation and IAM. The answer is decoded into the struct, if one is
+// given.
 func (c *cloud) query(t *testing.T, service, version, action string, fields url.Values, into any) error {
 	t.Helper()
 	form := url.Values{"Action": {action}, "Version": {version}}
@@ -119,8 +120,8 @@ func (c *cloud) target(t *testing.T, service, action string, input, into any) er
 	return json.Unmarshal(text, into)
 }
 
-// invoke calls a function as an operator does and returns the answer, and the name of
-// the error when the function failed ("" when it did not).
+// invoke calls a function as an operator does and returns the answer, and the name of the error when the function
+// failed ("" when it did not).
 func (c *cloud) invoke(t *testing.T, function, event string) (answer, failed string) {
 	t.Helper()
 	req := c.request(t, http.MethodPost, "/2015-03-31/functions/"+url.PathEscape(function)+"/invocations", []byte(event))
@@ -184,4 +185,44 @@ func (c *cloud) linesFrom(t *testing.T, group string, from int64) []line {
 		answer.Events[i].Group, answer.Events[i].Message = group, strings.TrimSpace(answer.Events[i].Message)
 	}
 	return answer.Events
+}
+
+// functionLogs returns all lines of the three functions.
+func (s *stack) functionLogs(t *testing.T) []line {
+	t.Helper()
+	return s.logs(t, "ApiLogs", "PollerLogs", "JanitorLogs")
+}
+
+// logs returns all lines of the log groups that have these logical names.
+func (s *stack) logs(t *testing.T, groups ...string) []line {
+	t.Helper()
+	var all []line
+	for _, group := range groups {
+		if s.resources[group] == "" {
+			t.Fatalf("the stack has no log group %s", group)
+		}
+		all = append(all, s.cloud.logs(t, s.resources[group])...)
+	}
+	return all
+}
+
+// level is that of a line of ours; false for what Lambda says, which is no JSON.
+func (l line) level() (slog.Level, bool) {
+	var said struct{ Level *slog.Level }
+	if err := json.Unmarshal([]byte(l.Message), &said); err != nil || said.Level == nil {
+		return 0, false
+	}
+	return *said.Level, true
+}
+
+// explain prints what the functions complained about, when the test has failed.
+func (s *stack) explain(t *testing.T) {
+	if !t.Failed() || s.deleted {
+		return
+	}
+	for _, l := range s.functionLogs(t) {
+		if level, ours := l.level(); ours && level > slog.LevelInfo {
+			t.Logf("%s: %s", l.Group, l.Message)
+		}
+	}
 }

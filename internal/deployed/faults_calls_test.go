@@ -1,244 +1,225 @@
 package deployed
 
 import (
-	"encoding/json"
-	"io"
+	"fmt"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+
 	"github.com/ferry-broker/ferry/internal/broker"
-	"github.com/ferry-broker/ferry/internal/sfn"
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// faultCases may run beside each other: what they disturb is about their own ids.
-func faultCases() []testCase {
+const small = "postgres/small"
+
+// callFaults disturb the calls of a function to AWS that are about one instance.
+func callFaults() []testCase {
 	return []testCase{
-		{"a claim that is throttled once is made all the same", caseThrottledOnce},
-		{"a claim that is throttled for long is refused with 503, and nothing is half done", caseThrottled},
-		{"a claim that fails for long is refused with 503, and nothing is half done", caseStoreFails},
-		{"a claim whose answer was lost counts as won", caseClaimLost},
-		{"an execution that may not be started is started by the janitor", caseStartRefused},
-		{"an execution that is throttled is started by the janitor", caseStartThrottled},
-		{"an execution whose start was lost runs once", caseStartLost},
-		{"a tick throttled for a while goes on", caseTickThrottled},
-		{"a poller that crashes is followed by another", casePollerCrashes},
-		{"a poller killed before its intent", casePollerKilledBeforeIntent},
-		{"a poller killed between its intent and the POST", casePollerKilledBeforePost},
-		{"a poller killed between the POST and its note", casePollerKilledBeforeNote},
-		{"a poller killed within an update", casePollerKilledInUpdate},
-		{"a poller killed within a delete", casePollerKilledInDelete},
-		{"an api killed between claim and start", caseAPIKilledAfterClaim},
-		{"an api killed between start and answer", caseAPIKilledAfterStart},
-		{"an api killed while it holds a bind", caseAPIKilledHolding},
-		{"an execution stopped by hand is followed by the janitor's", caseStopped},
-		{"executions and ticks beside each other do one thing", caseBesideEachOther},
-		{"a create while Cloud Foundry is away is accepted and done later", caseCloudAway},
+		{"a claim that is throttled once is made all the same", disturbed{putAction, fromAPI, 1, throttle, func(p platform, id, _ string) {
+			if n := p.count(putAction, id, fromAPI); n != 2 {
+				p.t.Errorf("%d writes were asked for, want 2", n)
+			}
+		}}.play},
+		{"a claim whose answer was lost counts as won", disturbed{putAction, "", 1, lose, func(p platform, _, operation string) {
+			if n := p.count(startAction, operation, ""); n != 1 {
+				p.t.Errorf("%d executions were asked for, want one", n)
+			}
+		}}.play},
+		{"an execution whose start was lost runs once", disturbed{startAction, "", 1, lose, oneExecution}.play},
+		{"a tick throttled for a while goes on", disturbed{putAction, fromPoller, 7, throttle, oneExecution}.play},
+		{"a poller that crashes is followed by another", disturbed{putAction, fromPoller, 2, crash, oneExecution}.play},
+		{"a poller killed between its intent and the POST", disturbed{putAction, fromPoller, 1, killAfter, nil}.play},
+		{"a claim that is throttled for long is refused with 503, and nothing is half done", func(t *testing.T, s *stack) { unwritable(t, s, throttle) }},
+		{"a claim that fails for long is refused with 503, and nothing is half done", func(t *testing.T, s *stack) { unwritable(t, s, fail500) }},
+		{"an execution that may not be started is started by the janitor when it is due", func(t *testing.T, s *stack) { unstarted(t, s, refuse) }},
+		{"an execution that is throttled is started by the janitor", func(t *testing.T, s *stack) { unstarted(t, s, throttle) }},
+		{"an api killed between claim and start", apiKilledAfterClaim},
+		{"an api killed between start and answer", apiKilledAfterStart},
+		{"an api killed while it holds a bind", apiKilledHolding},
+		{"parameters leave the table once Cloud Foundry has taken them", parametersLeave},
 	}
 }
 
-// aloneCases disturb everybody.
-func aloneCases() []testCase {
-	return []testCase{
-		{"Cloud Foundry answers nothing at all for a while", caseCloudDown},
-		{"a secret that cannot be read any more", caseSecretUnreadable},
-		{"a secret with a text that is no configuration", caseSecretWrong},
-		{"a password that is rotated", caseSecretRotated},
-		{"roles that are too narrow", caseRolesTooNarrow},
-		{"a resource that is another one", caseOtherResource},
+// disturbed is a create whose first calls of an action meet a fault, so many times. It is made all the same, and once.
+type disturbed struct {
+	action, from string
+	times        int
+	do           disturbance
+	// check may look at what was called until the create has ended.
+	check func(p platform, id, operation string)
+}
+
+func (d disturbed) play(t *testing.T, s *stack) {
+	p := newPlatform(t, s).knows()
+	id := p.NewID()
+	o := p.order(d.action, id, d.from, 0, d.times, d.do)
+	operation := p.Provision(id, small, "").Want(http.StatusAccepted).Operation()
+	p.Succeeds(at(id), operation)
+	if n := o.count(); n != d.times {
+		t.Errorf("%d calls met the fault, want %d", n, d.times)
 	}
+	if d.check != nil {
+		d.check(p, id, operation)
+	}
+	p.kept(id, small)
 }
 
-const (
-	putAction    = "DynamoDB.PutItem"
-	startAction  = "StepFunctions.StartExecution"
-	secretAction = "SecretsManager.GetSecretValue"
-
-	fromAPI    = "ApiFunction"
-	fromPoller = "PollerFunction"
-
-	// long is how long an operation may take that a dead driver's lease, or the
-	// janitor, has to be waited for.
-	long = 4 * time.Minute
-	// overdueAfter is how long the janitor leaves a new operation to its workflow.
-	overdueAfter = 2 * time.Minute
-)
-
-// storm is one platform on the stack of one case.
-type storm struct {
-	platform
-	s *stack
-	// left are instances that clear takes away.
-	left *[]string
-}
-
-func newStorm(t *testing.T, s *stack) storm {
-	t.Helper()
-	return storm{s.platform(t, "stormy"), s, new([]string)}
-}
-
-// in is the same platform in a subtest.
-func (p storm) in(t *testing.T) storm {
-	p.t = t
-	return p
-}
-
-// order orders a fault for calls about an id.
-func (p storm) order(action, about, from string, skip, times int, do deed) *ordered {
+func oneExecution(p platform, _, operation string) {
 	p.t.Helper()
-	return p.s.gate.order(p.t, fault{Action: action, About: about, From: from, Skip: skip, Times: times, Do: do})
+	same(p.t, "executions", p.executions(operation), map[string]string{operation: "SUCCEEDED"})
 }
 
-// until polls at the pace of a platform, and ends the test after limit.
-func (p storm) until(limit time.Duration, what string, holds func() bool) {
-	p.t.Helper()
-	deadline, tick := time.NewTimer(limit), time.NewTicker(500*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			p.t.Fatalf("it did not come true in %s: %s", limit, what)
-		}
+// unwritable: the table takes no claim for longer than a request repeats it.
+func unwritable(t *testing.T, s *stack, do disturbance) {
+	p := newPlatform(t, s)
+	id := p.NewID()
+	o := p.order(putAction, id, "", 0, 0, do)
+	refused := p.Provision(id, small, "").Want(http.StatusServiceUnavailable)
+	if refused.RetryAfter() == 0 {
+		t.Errorf("503 without Retry-After: %v", refused.Header)
 	}
+	if tries := o.count(); tries < 2 || tries > 5 {
+		t.Errorf("the claim was sent %d times, want some, and not many", tries)
+	}
+	p.Fetch(at(id)).Want(http.StatusNotFound)
+	if n := p.count(startAction, id, ""); n != 0 {
+		t.Errorf("%d executions of what was never claimed", n)
+	}
+	p.NothingLeft(id)
+	s.gate.lift(o)
+	p.Succeeds(at(id), p.Provision(id, small, "").Want(http.StatusAccepted).Operation())
+	p.kept(id, small)
 }
 
-// gets polls an operation to its end, however long it takes.
-func (p storm) gets(state, path, operation string) {
-	p.t.Helper()
-	var a answer
-	p.until(long, operation+" ends", func() bool {
-		a = p.poll(path, operation)
-		return a.status != http.StatusOK || a.text("state") != "in progress"
-	})
-	if a.text("state") != state {
-		p.t.Fatalf("%s of %s: %d %s, want %s", operation, path, a.status, a.body, state)
-	}
-}
+// overdueAfter is how long the janitor leaves a new operation to its workflow.
+const overdueAfter = 2 * time.Minute
 
-// overdue waits until the janitor has started the operation again when it is due, and
-// not before; the schedule may be quicker than we are.
-func (p storm) overdue(operation string) {
-	p.t.Helper()
-	began := time.Now()
-	p.until(long, "the janitor starts "+operation, func() bool {
-		if time.Since(began) > overdueAfter {
-			p.janitor()
-		}
-		return p.count(startAction, operation+"-r1", "") > 0
-	})
-	if took := time.Since(began); took < overdueAfter-5*time.Second {
-		p.t.Errorf("%s was started again after %s, want %s", operation, took, overdueAfter)
+// unstarted: the api cannot start the execution, and accepts the create all the same. The janitor leaves it alone until
+// it is due, for which nobody waits here: the record says when that is, and then that it is now.
+func unstarted(t *testing.T, s *stack, do disturbance) {
+	p := newPlatform(t, s).knows()
+	id, began := p.NewID(), time.Now()
+	o := p.order(startAction, id, fromAPI, 0, 0, do)
+	operation := p.Provision(id, small, "").Want(http.StatusAccepted).Operation()
+	if o.count() == 0 {
+		t.Fatal("no start was disturbed")
 	}
+	if again := p.Provision(id, small, "").Want(http.StatusAccepted).Operation(); again != operation {
+		t.Errorf("a duplicate has the operation %s, want %s", again, operation)
+	}
+	key := broker.Key{Client: p.Name, InstanceID: id}
+	record, err := s.table(t).Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if due := record.Lifecycle.Operation.Due; due.Before(began.Add(overdueAfter)) || due.After(time.Now().Add(overdueAfter)) {
+		t.Errorf("it is due %s after its create, want %s", due.Sub(began), overdueAfter)
+	}
+	p.janitor()
+	if n := p.count(startAction, operation+"-r1", ""); n != 0 {
+		t.Errorf("the janitor started it %d times before it was due", n)
+	}
+	p.picksUp(key)
 	p.restarted(operation)
+	p.Succeeds(at(id), operation)
+	s.gate.lift(o)
+	p.kept(id, small)
 }
 
-// restarted checks that the janitor has started the operation again, once.
-func (p storm) restarted(operation string) {
+// executions returns the names that the state machine has had for an operation, with what became of them, once none
+// runs any more.
+func (p platform) executions(operation string) map[string]string {
 	p.t.Helper()
-	p.until(long, "the janitor starts "+operation, func() bool { return p.count(startAction, operation+"-r1", "") > 0 })
-	if n := p.count(startAction, operation+"-r1", "JanitorFunction"); n != 1 {
-		p.t.Errorf("the janitor started %s %d times again, want once", operation, n)
-	}
-}
-
-func (p storm) janitor() {
-	p.t.Helper()
-	if answer, failed := p.s.cloud.invoke(p.t, p.s.outputs["JanitorFunctionName"], `{"task":"round"}`); failed != "" {
-		p.t.Logf("the janitor: %s %s", failed, answer)
-	}
-}
-
-// kept checks the promise: one thing in Cloud Foundry, made once and right answers
-// about it; then takes it away and checks that nothing is left.
-func (p storm) kept(id, plan string) {
-	p.t.Helper()
-	p.made(id, plan)
-	p.gets("succeeded", at(id), p.delete(id, plan).want(p.t, http.StatusAccepted).operation())
-	p.gone(id, plan)
-}
-
-func (p storm) made(id, plan string) {
-	p.t.Helper()
-	p.put(id, plan, "").want(p.t, http.StatusOK)
-	if row := p.s.sim.row(p.platform, id); row.Annotations["ferry-operation"] == "" {
-		p.t.Errorf("the instance has no mark: %v", row.Annotations)
-	}
-	p.s.sim.askedOnce(p.platform, "provision", id, "")
-}
-
-// leave is the first half of kept; clear is the second, for all that were left.
-func (p storm) leave(id string) {
-	p.t.Helper()
-	p.made(id, small)
-	*p.left = append(*p.left, id)
-}
-
-func (p storm) clear() {
-	p.t.Helper()
-	operations := map[string]string{}
-	for _, id := range *p.left {
-		operations[id] = p.delete(id, small).want(p.t, http.StatusAccepted).operation()
-	}
-	for id, operation := range operations {
-		p.gets("succeeded", at(id), operation)
-		p.gone(id, small)
-	}
-}
-
-// gone checks that a delete has left nothing.
-func (p storm) gone(id, plan string) {
-	p.t.Helper()
-	p.delete(id, plan).want(p.t, http.StatusGone)
-	p.s.sim.nothingLeft(p.platform, id)
-	p.s.sim.askedOnce(p.platform, "deprovision", id, "")
-}
-
-// count is how often an action was asked about an id by a function.
-func (p storm) count(action, about, from string) int {
-	n := 0
-	for _, c := range p.s.gate.calls(about) {
-		if c.Action == action && strings.Contains(c.From, from) {
-			n++
+	found := map[string]string{}
+	p.Eventually("the executions end", func() bool {
+		clear(found)
+		for _, name := range []string{operation, operation + "-r1", operation + "-r2"} {
+			arn := p.executionARN(name)
+			if out, err := p.s.cloud.sfn.DescribeExecution(p.t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn}); err == nil {
+				found[name] = string(out.Status)
+			}
 		}
-	}
-	return n
+		return !slices.Contains(slices.Collect(maps.Values(found)), "RUNNING")
+	})
+	return found
 }
 
-// knows ends the test early, on systems where nobody can tell who sent a call.
-func (p storm) knows() storm {
-	p.t.Helper()
-	requireProcesses(p.t)
-	return p
+func apiKilledAfterClaim(t *testing.T, s *stack) {
+	p := newPlatform(t, s).knows()
+	id := p.NewID()
+	p.order(putAction, id, fromAPI, 0, 1, killAfter)
+	p.loses(at(id)+"?accepts_incomplete=true", p.InstanceBody(small, ""))
+	operation := p.Provision(id, small, "").Want(http.StatusAccepted).Operation()
+	if n := p.count(startAction, id, fromAPI); n != 0 {
+		t.Errorf("a duplicate started %d executions", n)
+	}
+	p.picksUp(broker.Key{Client: p.Name, InstanceID: id})
+	p.restarted(operation)
+	p.Succeeds(at(id), operation)
+	p.kept(id, small)
 }
 
-// roughly sends a request whose answer may be anybody's: the function may be dead.
-func (p storm) roughly(method, path, body string) int {
-	p.t.Helper()
-	req, err := http.NewRequest(method, p.url+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	req.SetBasicAuth(p.user, p.token)
-	req.Header.Set("X-Broker-API-Version", "2.17")
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := p.http.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	return resp.StatusCode
+func apiKilledAfterStart(t *testing.T, s *stack) {
+	p := newPlatform(t, s).knows()
+	id := p.NewID()
+	p.order(startAction, id, fromAPI, 0, 1, killAfter)
+	p.loses(at(id)+"?accepts_incomplete=true", p.InstanceBody("postgres/async", ""))
+	operation := p.Provision(id, "postgres/async", "").Want(http.StatusAccepted).Operation()
+	p.Succeeds(at(id), operation)
+	oneExecution(p, id, operation)
+	p.kept(id, "postgres/async")
 }
 
-// tick is the input of the poller for an operation of an instance.
-func (p storm) tick(id, operation string) string {
+// loses sends a PUT whose function is killed: the answer is anybody's, or there is none.
+func (p platform) loses(path, body string) {
 	p.t.Helper()
-	text, err := json.Marshal(sfn.NewTick(broker.Start{Key: broker.Key{Client: p.name, InstanceID: id}, Operation: operation}))
-	if err != nil {
-		p.t.Fatal(err)
+	if a, err := p.Try(p.t.Context(), http.MethodPut, path, body); err == nil && a.Status < 500 {
+		p.t.Fatalf("PUT %s: %d, though the function was killed", path, a.Status)
 	}
-	return string(text)
+}
+
+// apiKilledHolding kills the api once the key is asked for and before anybody knows the answer. The platform does what
+// platforms do: it sends the same bind again.
+func apiKilledHolding(t *testing.T, s *stack) {
+	const plan = "postgres/async-bindings"
+	p := newPlatform(t, s).knows()
+	id, binding := p.Ready(plan, ""), p.NewID()
+	o := p.order(putAction, binding, fromAPI, 2, 1, killBefore) // after claim and intent
+	p.loses(bindingAt(id, binding), p.InstanceBody(plan, ""))
+	o.awaits(t, long)
+	var again osbtest.Answer
+	p.Eventually("the bind succeeds", func() bool {
+		again = p.Bind(id, binding, plan, "")
+		return again.Status == http.StatusOK || again.Status == http.StatusCreated
+	})
+	if again.Credentials() == "" {
+		t.Errorf("%s: no credentials", again.Request)
+	}
+	p.HasKeys(id, binding)
+	p.AskedFor(1, "bind", id, binding)
+	p.Eventually("the unbind succeeds", func() bool { return p.Unbind(id, binding, plan).Status == http.StatusGone })
+	p.AskedFor(1, "unbind", id, binding)
+	p.kept(id, plan)
+}
+
+// parametersLeave shows both: they are there while they are needed, so that the search at the end would find them, and
+// then they are not.
+func parametersLeave(t *testing.T, s *stack) {
+	p := newPlatform(t, s)
+	id := p.NewID()
+	secret := "marked-until-accepted-" + id
+	p.Disturb(osbtest.Fault{Match: secret, Page: "gorouter-503-no-endpoints"}.On("POST", osbtest.Instances, 1))
+	op := p.Provision(id, small, fmt.Sprintf(`{"word":%q}`, secret)).Want(http.StatusAccepted).Operation()
+	if !s.tableHolds(t, secret) {
+		t.Error("parameters that Cloud Foundry has not taken are not in the table; can the search find them?")
+	}
+	p.Succeeds(at(id), op)
+	if s.tableHolds(t, secret) {
+		t.Error("parameters are still in the table")
+	}
+	p.Gone(id, small)
 }

@@ -1,12 +1,16 @@
 package deployed
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -21,21 +25,21 @@ import (
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
-// shore is what lies behind a gate in the gate's own tests: it counts what arrives.
-type shore struct {
+// upstream is what lies behind a gate in the gate's own tests: it counts what arrives.
+type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	arrived []string
 }
 
-func newShore(t *testing.T) *shore {
-	s := &shore{}
+func newUpstream(t *testing.T) *upstream {
+	s := &upstream{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
 		s.arrived = append(s.arrived, r.Header.Get("X-Amz-Target")+" "+r.URL.RequestURI()+" "+string(body))
 		s.mu.Unlock()
-		w.Header().Set("X-Shore", "yes")
+		w.Header().Set("X-Upstream", "yes")
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = w.Write([]byte("{}"))
 	}))
@@ -43,7 +47,7 @@ func newShore(t *testing.T) *shore {
 	return s
 }
 
-func (s *shore) count() int {
+func (s *upstream) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.arrived)
@@ -114,7 +118,7 @@ func TestGateDoesWhatWasOrdered(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newShore(t)
+			s := newUpstream(t)
 			g := newGate(t, s.URL)
 			o := g.order(t, test.fault)
 			got, err := send(g.URL(), test.target, test.body)
@@ -132,7 +136,7 @@ func TestGateDoesWhatWasOrdered(t *testing.T) {
 
 func TestGateSkipsCountsAndIsLifted(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newUpstream(t)
 	g := newGate(t, s.URL)
 	statuses := func(n int) (got []int) {
 		for range n {
@@ -166,7 +170,7 @@ func TestGateSkipsCountsAndIsLifted(t *testing.T) {
 
 func TestGateHoldsUntilReleased(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newUpstream(t)
 	g := newGate(t, s.URL)
 	held := g.order(t, fault{About: "one", Times: 1, Do: hold})
 	answered := make(chan answerOf, 1)
@@ -192,11 +196,10 @@ func TestGateHoldsUntilReleased(t *testing.T) {
 	}
 }
 
-// TestGateReadsWhatTheProductSends keeps the gate's reading and the clients' writing
-// together.
+// TestGateReadsWhatTheProductSends keeps the gate's reading and the clients' writing together.
 func TestGateReadsWhatTheProductSends(t *testing.T) {
 	t.Parallel()
-	s := newShore(t)
+	s := newUpstream(t)
 	g := newGate(t, s.URL)
 	config := aws.Config{Region: "us-east-1", BaseEndpoint: new(g.URL()), Credentials: aws.CredentialsProviderFunc(credentials)}
 	table, err := dynamo.New(dynamo.Options{Config: config, Table: "t", Now: time.Now})
@@ -226,5 +229,107 @@ func TestGateReadsWhatTheProductSends(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+const senderVariable = "FERRY_TEST_GATE"
+
+// TestGateSender is no test of its own: the others run it in a process that the gate may end. It sends one call and
+// prints the status.
+func TestGateSender(t *testing.T) {
+	url, asked := os.LookupEnv(senderVariable)
+	if !asked {
+		return
+	}
+	got, err := send(url, putItem, item("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("status=%d\n", got.status)
+}
+
+// outcome is how a sender ended.
+type outcome struct {
+	code   int // -1: by a signal
+	output string
+}
+
+// sendFrom lets a process of its own send one call.
+func sendFrom(t *testing.T, url, function string) outcome {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), self, "-test.run=^TestGateSender$", "-test.count=1")
+	c.Env = append(os.Environ(), senderVariable+"="+url, "AWS_LAMBDA_FUNCTION_NAME="+function)
+	var output bytes.Buffer
+	c.Stdout, c.Stderr = &output, &output
+	err = c.Run()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		t.Fatal(err)
+	}
+	return outcome{c.ProcessState.ExitCode(), output.String()}
+}
+
+func TestGateEndsTheSender(t *testing.T) {
+	t.Parallel()
+	requireProcesses(t)
+	tests := map[string]struct {
+		do      disturbance
+		code    int
+		arrives int
+		output  string // a part of it
+	}{
+		"killed before the call":  {killBefore, -1, 0, ""},
+		"killed after the call":   {killAfter, -1, 1, ""},
+		"crashed before the call": {crash, 2, 0, "SIGABRT"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newUpstream(t)
+			g := newGate(t, s.URL)
+			o := g.order(t, fault{From: "Poller", Times: 1, Do: test.do})
+			got := sendFrom(t, g.URL(), "stack-PollerFunction-1")
+			if got.code != test.code || !strings.Contains(got.output, test.output) || strings.Contains(got.output, "status=") {
+				t.Errorf("exit code %d, want %d; output: %s", got.code, test.code, got.output)
+			}
+			if s.count() != test.arrives || o.count() != 1 {
+				t.Errorf("%d arrived, %d hits; want %d and 1", s.count(), o.count(), test.arrives)
+			}
+		})
+	}
+}
+
+func TestGateKnowsWhoSent(t *testing.T) {
+	t.Parallel()
+	requireProcesses(t)
+	s := newUpstream(t)
+	g := newGate(t, s.URL)
+	o := g.order(t, fault{From: "PollerFunction", Do: fail500})
+	api, poller := sendFrom(t, g.URL(), "stack-ApiFunction-1"), sendFrom(t, g.URL(), "stack-PollerFunction-2")
+	if !strings.Contains(api.output, "status=202") || !strings.Contains(poller.output, "status=500") || o.count() != 1 {
+		t.Errorf("the api: %s; the poller: %s", api.output, poller.output)
+	}
+	all := g.calls("one")
+	if len(all) != 2 || all[0].From != "stack-ApiFunction-1" || all[1].From != "stack-PollerFunction-2" {
+		t.Errorf("written down: %+v", all)
+	}
+}
+
+// TestGateKillsNoStranger: what does not descend from the guarded process lives.
+func TestGateKillsNoStranger(t *testing.T) {
+	t.Parallel()
+	requireProcesses(t)
+	s := newUpstream(t)
+	g := newGate(t, s.URL)
+	g.guard(1 << 30)
+	o := &ordered{fault: fault{Do: killBefore}, met: make(chan struct{}), released: make(chan struct{})}
+	g.mu.Lock()
+	g.faults = append(g.faults, o)
+	g.mu.Unlock()
+	if got := sendFrom(t, g.URL(), "a stranger"); got.code != 0 || !strings.Contains(got.output, "status=0") || o.fate() == nil {
+		t.Errorf("exit code %d, output %s, fate %v; want it to live, and the order to fail", got.code, got.output, o.fate())
 	}
 }

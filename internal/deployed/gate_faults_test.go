@@ -17,14 +17,13 @@ type fault struct {
 	About  string // an id in the call
 	From   string // a part of the sender's name
 	Fits   func(call) bool
-	// Skip is how many calls that fit go free; Times is how many are disturbed then,
-	// 0 for all until it is lifted.
+	// Skip is how many calls that fit go free; Times is how many are disturbed then, 0 for all until it is lifted.
 	Skip, Times int
-	Do          deed
+	Do          disturbance
 }
 
-// deed is what becomes of a call.
-type deed func(*passage)
+// disturbance is what becomes of a call.
+type disturbance func(*passage)
 
 // ordered is a fault in force.
 type ordered struct {
@@ -37,8 +36,8 @@ type ordered struct {
 	release  func() // lets go what hold holds, now and later
 }
 
-// order puts a fault in force until it is used up, lifted, or the test has ended.
-// Faults are tried in the order in which they were ordered.
+// order puts a fault in force until it is used up, lifted, or the test has ended. Faults are tried in the order in
+// which they were ordered.
 func (g *gate) order(t testing.TB, f fault) *ordered {
 	t.Helper()
 	o := &ordered{fault: f, met: make(chan struct{}), released: make(chan struct{})}
@@ -142,15 +141,13 @@ func lose(p *passage) {
 	panic(http.ErrAbortHandler)
 }
 
-// hold keeps the call until it is released, then lets it through, also when its
-// sender has gone.
+// hold keeps the call until it is released, then lets it through, also when its sender has gone.
 func hold(p *passage) {
 	p.untilReleased()
 	p.pass()
 }
 
-// holdThenKill keeps the call until it is released; it never arrives, and its sender
-// is killed.
+// holdThenKill keeps the call until it is released; it never arrives, and its sender is killed.
 func holdThenKill(p *passage) {
 	p.untilReleased()
 	p.end(kills)
@@ -173,12 +170,10 @@ func killAfter(p *passage) {
 	p.end(kills)
 }
 
-// crash lets the sender's own runtime end it (SIGABRT: a trace and exit code 2); the
-// call never arrives.
+// crash lets the sender's own runtime end it (SIGABRT: a trace and exit code 2); the call never arrives.
 func crash(p *passage) { p.end(aborts) }
 
-// end ends the sender and waits until its connection is gone, so that nothing of it
-// comes afterwards.
+// end ends the sender and waits until its connection is gone, so that nothing of it comes afterwards.
 func (p *passage) end(how ending) {
 	p.gate.mu.Lock()
 	root := p.gate.root

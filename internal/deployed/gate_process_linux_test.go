@@ -103,8 +103,8 @@ func socketOf(from, to string) (string, error) {
 	return "", fmt.Errorf("connection from %s to %s: %w", from, to, errNobody)
 }
 
-// inTable is an address as the table writes it: the bytes of a word in the machine's
-// order, which is the reverse wherever this runs.
+// inTable is an address as the table writes it: the bytes of a word in the machine's order, which is the reverse
+// wherever this runs.
 func inTable(address string) (string, error) {
 	a, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
-// gate lies between the functions and the stand-in for AWS: every call of theirs goes
-// through it, is written down, and can be disturbed at that very moment. A call that
-// was let through takes effect even when its sender has died, as on AWS.
+// gate lies between the functions and the stand-in for AWS: every call of theirs goes through it, is written down, and
+// can be disturbed at that very moment. A call that was let through takes effect even when its sender has died, as on
+// AWS.
 type gate struct {
 	t         testing.TB
 	server    *httptest.Server
@@ -34,8 +36,8 @@ type gate struct {
 
 // call is one call of a function.
 type call struct {
-	// Action is as in DynamoDB.PutItem, StepFunctions.StartExecution or
-	// SecretsManager.GetSecretValue; empty for what is no call of an API.
+	// Action is as in DynamoDB.PutItem, StepFunctions.StartExecution or SecretsManager.GetSecretValue; empty for what
+	// is no call of an API.
 	Action string
 	// From is the name of the function that sent it; empty where nobody can tell.
 	From string
@@ -179,8 +181,8 @@ func (p *passage) over() (http.Header, int, []byte) {
 	return resp.Header, resp.StatusCode, body
 }
 
-// sender is the function that sent the request. All processes of one version of a
-// function have one access key, so that one of them has to be looked at.
+// sender is the function that sent the request. All processes of one version of a function have one access key, so that
+// one of them has to be looked at.
 func (g *gate) sender(r *http.Request) string {
 	key := accessKeyOf(r)
 	g.mu.Lock()
@@ -202,4 +204,77 @@ func accessKeyOf(r *http.Request) string {
 	_, after, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
 	key, _, _ := strings.Cut(after, "/")
 	return key
+}
+
+// actionOf reads which action of which service a request asks for.
+func actionOf(r *http.Request) string {
+	service, action, ok := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	switch {
+	case !ok:
+		return ""
+	case strings.HasPrefix(service, "DynamoDB"):
+		return "DynamoDB." + action
+	case service == "AWSStepFunctions":
+		return "StepFunctions." + action
+	case service == "secretsmanager":
+		return "SecretsManager." + action
+	default:
+		return service + "." + action
+	}
+}
+
+// idsOf reads which ids a call is about; none when it is about no single one.
+func idsOf(action string, body []byte) []string {
+	service, _, _ := strings.Cut(action, ".")
+	switch service {
+	case "DynamoDB":
+		return idsOfItem(body)
+	case "StepFunctions":
+		return idsOfExecution(body)
+	case "SecretsManager":
+		var secret struct{ SecretID string }
+		_ = json.Unmarshal(body, &secret)
+		return []string{secret.SecretID}
+	default:
+		return nil
+	}
+}
+
+// idsOfItem reads the keys of an item (internal/dynamo), wherever a call names them.
+func idsOfItem(body []byte) []string {
+	type attributes map[string]struct{ B []byte }
+	var in struct{ Key, Item, ExpressionAttributeValues attributes }
+	if json.Unmarshal(body, &in) != nil {
+		return nil
+	}
+	var ids []string
+	for _, key := range [][]byte{
+		in.Key["pk"].B, in.Item["pk"].B, in.ExpressionAttributeValues[":pk"].B, in.Key["sk"].B, in.Item["sk"].B,
+	} {
+		if _, id, ok := bytes.Cut(key, []byte("#")); ok {
+			ids = append(ids, string(id))
+		}
+	}
+	return ids
+}
+
+// idsOfExecution reads the execution's name, and what its input says.
+func idsOfExecution(body []byte) []string {
+	var in struct{ Name, Input, ExecutionARN string }
+	if json.Unmarshal(body, &in) != nil {
+		return nil
+	}
+	if at := strings.LastIndexByte(in.ExecutionARN, ':'); at >= 0 {
+		return []string{in.ExecutionARN[at+1:]}
+	}
+	ids := []string{in.Name}
+	var tick sfn.Tick
+	if json.Unmarshal([]byte(in.Input), &tick) != nil {
+		return ids
+	}
+	ids = append(ids, tick.Operation)
+	if key, err := tick.Key(); err == nil {
+		ids = append(ids, key.InstanceID, key.BindingID)
+	}
+	return ids
 }

@@ -5,42 +5,28 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
+
+	"github.com/ferry-broker/ferry/internal/osbtest"
 )
 
-// afterHealth looks at what a healthy day left behind.
-func afterHealth() []testCase {
-	return []testCase{
-		{"no function says anything louder than INFO", quietLogs},
-		{"every operation was driven by an execution of its name, which succeeded", drivenByExecutions},
-	}
-}
-
-// searches are made when all is over.
-func searches() []testCase {
-	return []testCase{
-		{"no log holds a secret", secretsInLogs},
-		{"no execution's input or history holds more than ids and numbers", secretsInExecutions},
-		{"the table holds neither credentials nor parameters that were accepted", secretsInTable},
-	}
-}
-
-// secretWords are what must be found nowhere: what platforms sent, what they got, and
-// what the configuration holds.
+// secretWords are what must be found nowhere: what platforms sent, what they got, and what the configuration holds.
 func (s *stack) secretWords(t *testing.T) []string {
 	t.Helper()
 	handedOut := s.ledger.secretWords()
 	if len(handedOut) < 3 {
 		t.Errorf("only %d secrets were handed out: is there anything to search for?", len(handedOut))
 	}
-	return append(handedOut, parameterMark, "demo-password-7f31", "calm-password-90c2", "stormy-password-b5d8")
+	return append(handedOut, osbtest.Secret, "demo-password-7f31", "calm-password-90c2", "stormy-password-b5d8")
 }
 
 // found returns the first of the words in the text, "" for none.
@@ -227,4 +213,45 @@ func secretsInTable(t *testing.T, s *stack) {
 		t.Error("no key of an instance was found: can the search find anything?")
 	}
 	t.Logf("searched %d items", len(items))
+}
+
+// identityMark is the name of the user whom every request names. Records keep it, logs do not.
+const identityMark = "marked-originator-77e0"
+
+// ledger keeps what platforms were told, for the searches at the end.
+type ledger struct {
+	mu         sync.Mutex
+	operations map[string]bool
+	secrets    map[string]bool
+}
+
+func newLedger() *ledger {
+	return &ledger{operations: map[string]bool{}, secrets: map[string]bool{}}
+}
+
+// note keeps the operation and the secrets of an answer.
+func (l *ledger) note(a osbtest.Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if op := a.Operation(); op != "" {
+		l.operations[op] = true
+	}
+	var c struct{ URI, Password string } // the user's name is the key's GUID, which is no secret
+	if json.Unmarshal(a.Fields["credentials"], &c) == nil && c.Password != "" {
+		l.secrets[c.URI], l.secrets[c.Password] = true, true
+	}
+}
+
+// secretWords are all secrets that were handed out.
+func (l *ledger) secretWords() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.secrets))
+}
+
+// allOperations are those that platforms were told.
+func (l *ledger) allOperations() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(maps.Keys(l.operations))
 }
