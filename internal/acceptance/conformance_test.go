@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		s.config.Limits.ConcurrentRequests = 4000
 	})
 	osbtest.Run(t, osbtest.Target{
-		Tenant: c.Tenant, Other: &c.other, Bindable: "postgres/small", Crowd: 20, Beside: 16, Slashes: true,
+		Tenant: c.Tenant, Other: &c.other, Bindable: "postgres/small", Crowd: 20, Repeats: 20, Beside: 16, Verbatim: true,
 		Logged: func(parts ...string) bool { return len(c.journal.find(slog.LevelInfo, parts...)) > 0 },
 	})
 }

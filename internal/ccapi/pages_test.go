@@ -101,8 +101,8 @@ func TestWhatIsNoListIsNoAbsence(t *testing.T) {
 	}
 }
 
-// TestPagesHandOnWhatTheyHold: the header of each answer, and what is included, where there is any. What is optional and
-// not as documented counts as not told.
+// TestPagesHandOnWhatTheyHold: the header of each answer, and what is included, where there is any. What is optional
+// and not as documented counts as not told.
 func TestPagesHandOnWhatTheyHold(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *http.Request) {
@@ -140,8 +140,7 @@ func TestAListThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// TestFilterValuesSurvive takes a filter apart as a Cloud Controller does: split at
-// commas, then decode each part.
+// TestFilterValuesSurvive takes a filter apart as a Cloud Controller does: split at commas, then decode each part.
 func TestFilterValuesSurvive(t *testing.T) {
 	t.Parallel()
 	values := []string{"a,b", "a+b", "a b", "100%", "%2C", "ä", "a&b=c"}

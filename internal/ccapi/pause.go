@@ -117,8 +117,8 @@ type pace struct {
 	factor      int
 }
 
-// paces say how long calls stay away. A Cloud Foundry that is away is back at some moment, which has to be noticed soon;
-// a login stays refused until somebody cares.
+// paces say how long calls stay away. A Cloud Foundry that is away is back at some moment, which has to be noticed
+// soon; a login stays refused until somebody cares.
 var paces = map[trouble]pace{
 	refused:  {first: 5 * time.Second, most: 5 * time.Minute, factor: 3},
 	rejected: {after: 9, first: 5 * time.Second, most: 5 * time.Minute, factor: 3},

@@ -69,8 +69,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// looks are the three look-ups, of the instance "one" with the GUID "g" and of the key "one" of the instance "i", all of
-// the offering.
+// looks are the three look-ups, of the instance "one" with the GUID "g" and of the key "one" of the instance "i", all
+// of the offering.
 func looks(ctx context.Context, b *Backend, offering string) map[string]func() (broker.Look, error) {
 	return map[string]func() (broker.Look, error){
 		"FindInstances": func() (broker.Look, error) {

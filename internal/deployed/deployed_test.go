@@ -84,6 +84,7 @@ func groups() []group {
 			{"no log holds a secret", secretsInLogs},
 			{"no execution's input or history holds more than ids and numbers", secretsInExecutions},
 			{"the table holds neither credentials nor parameters that were accepted", secretsInTable},
+			{"another parameter reaches the function that is called by an alias", anotherParameter},
 		}},
 	}
 }

@@ -207,18 +207,31 @@ func TestGateReadsWhatTheProductSends(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := broker.Key{Client: "demo", InstanceID: "shop/db #1", BindingID: "b"}
-	_, _ = table.Get(t.Context(), key)
-	_, _ = table.Put(t.Context(), broker.Record{Key: key}, 0)
-	_, _ = table.Bindings(t.Context(), key)
-	_ = sfn.New(sfn.Options{Config: config, StateMachine: "m"}).Start(t.Context(), broker.Start{Key: key, Operation: "bind-1", Restart: 2})
-	_, _ = secrets.New(secrets.Options{Config: config, Secret: "arn:s", Now: time.Now}).Current(t.Context())
+	// On a loaded machine a client may give up before the gate has noted its call, or ask again.
+	for _, ask := range []func(){
+		func() { _, _ = table.Get(t.Context(), key) },
+		func() { _, _ = table.Put(t.Context(), broker.Record{Key: key}, 0) },
+		func() { _, _ = table.Bindings(t.Context(), key) },
+		func() {
+			_ = sfn.New(sfn.Options{Config: config, StateMachine: "m"}).Start(t.Context(), broker.Start{Key: key, Operation: "bind-1", Restart: 2})
+		},
+		func() {
+			_, _ = secrets.New(secrets.Options{Config: config, Secret: "arn:s", Now: time.Now}).Current(t.Context())
+		},
+	} {
+		for before := len(g.calls("")); len(g.calls("")) == before; {
+			ask()
+		}
+	}
 	type seen struct {
 		Action string
 		About  []string
 	}
 	var got []seen
 	for _, c := range g.calls("") {
-		got = append(got, seen{c.Action, c.About})
+		if next := (seen{c.Action, c.About}); len(got) == 0 || got[len(got)-1].Action != next.Action {
+			got = append(got, next)
+		}
 	}
 	want := []seen{
 		{"DynamoDB.GetItem", []string{"shop/db #1", "b"}},

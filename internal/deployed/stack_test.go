@@ -87,11 +87,10 @@ func deploy(t *testing.T) *stack {
 	built(t)
 	s.shop.env = append(s.shop.env, "AWS_ENDPOINT_URL="+s.standIn.URL())
 	secret := s.putConfiguration(t)
-	stage(t, "sam deploy", func() { s.samDeploy(t, secret) })
+	stage(t, "sam deploy", func() { s.samDeploy(t, secret, everythingSaid) })
 	s.outputs, s.resources = s.look(t)
 	t.Cleanup(func() { s.explain(t) })
 	s.switchOnTTL(t)
-	stage(t, "sam deploy with another parameter", func() { s.deployParameter(t) })
 	stage(t, "first catalogs", func() {
 		for _, name := range []string{"demo", "calm", "stormy"} {
 			s.plans = s.tenant(t, name).Catalog()
@@ -125,19 +124,19 @@ func (s *stack) putConfiguration(t *testing.T) (arn string) {
 	return *made.ARN
 }
 
-// deployParameter checks that a parameter reaches the API function, which is called by an alias: SAM makes no new
-// version for it. From here on every function says all that it can say.
-func (s *stack) deployParameter(t *testing.T) {
-	t.Helper()
-	s.samDeploy(t, s.outputs["ConfigSecretArn"], parameter)
+// anotherParameter checks that a parameter reaches the API function, which is called by an alias: SAM makes no new
+// version for it.
+func anotherParameter(t *testing.T, s *stack) {
+	s.samDeploy(t, s.outputs["ConfigSecretArn"], "LogLevel=warn")
 	for _, qualifier := range []string{"live", "$LATEST"} {
-		if level := s.cloud.environment(t, s.outputs["ApiFunctionName"], qualifier)["FERRY_LOG_LEVEL"]; level != "debug" {
+		if level := s.cloud.environment(t, s.outputs["ApiFunctionName"], qualifier)["FERRY_LOG_LEVEL"]; level != "warn" {
 			t.Errorf("%s of the API function has the log level %q", qualifier, level)
 		}
 	}
 }
 
-const parameter = "LogLevel=debug"
+// everythingSaid lets every function say all that it can say, for the search for secrets.
+const everythingSaid = "LogLevel=debug"
 
 func (s *stack) samDeploy(t *testing.T, secret string, more ...string) string {
 	t.Helper()
@@ -207,7 +206,7 @@ func (s *stack) switchOnTTL(t *testing.T) {
 
 // deployedAgain checks that a deployment without a change succeeds and leaves all as it is.
 func deployedAgain(t *testing.T, s *stack) {
-	if said := s.samDeploy(t, s.outputs["ConfigSecretArn"], parameter); !strings.Contains(said, "No changes to deploy") {
+	if said := s.samDeploy(t, s.outputs["ConfigSecretArn"], everythingSaid); !strings.Contains(said, "No changes to deploy") {
 		t.Errorf("a deployment without a change says\n%s", said)
 	}
 	outputs, resources := s.look(t)

@@ -64,8 +64,8 @@ type kind struct {
 	took tally
 }
 
-// accounting is a harness that counts: one environment of each function, with their real clients for DynamoDB and Secrets
-// Manager. One tick is one call of the poller.
+// accounting is a harness that counts: one environment of each function, with their real clients for DynamoDB and
+// Secrets Manager. One tick is one call of the poller.
 type accounting struct {
 	*tableHarness
 	*testing.T

@@ -147,8 +147,8 @@ func newLines(log *logged) slog.Handler {
 	}})
 }
 
-// harness is the three functions over one store, one Step Functions and one simulated Cloud Foundry. Its clock is moved by
-// hand, and by whoever sleeps.
+// harness is the three functions over one store, one Step Functions and one simulated Cloud Foundry. Its clock is moved
+// by hand, and by whoever sleeps.
 type harness struct {
 	api     *API
 	poller  *Poller

@@ -154,25 +154,25 @@ func goneBinding(c Tenant, id, plan string) subject {
 }
 
 // check walks one state of a binding; so many send the same at once.
-func (r bindingRow) check(c Tenant, crowd int) {
+func (r bindingRow) check(c Tenant, repeats int) {
 	id := c.Ready(r.plan, "")
 	one, two := r.bring(c, id, r.plan), r.bring(c, id, r.plan)
 	c.Traceless(id, one.binding, func() {
 		looks(c, one, r.fetch, r.poll)
-		r.changesNothing(c, one, crowd)
+		r.changesNothing(c, one, repeats)
 	})
 	for _, e := range r.events {
 		if e.async == begun {
 			one, two = r.begins(c, e, one), r.isHeld(c, e, two)
 		}
 	}
-	r.leads(c, one, two, crowd)
+	r.leads(c, one, two, repeats)
 	c.Gone(id, r.plan)
 }
 
 // changesNothing sends what may leave no trace. Those that are held to the end of the time that a request has are held
 // together.
-func (r bindingRow) changesNothing(c Tenant, s subject, crowd int) {
+func (r bindingRow) changesNothing(c Tenant, s subject, repeats int) {
 	c.T.Helper()
 	var held []<-chan Answer
 	for _, e := range r.events {
@@ -184,7 +184,7 @@ func (r bindingRow) changesNothing(c Tenant, s subject, crowd int) {
 	}
 	for _, e := range r.events {
 		if e.async != begun {
-			r.same(c, s, e.async, Together(crowd, func(int) Answer { return e.send(c, s, Async) })...)
+			r.same(c, s, e.async, Together(repeats, func(int) Answer { return e.send(c, s, Async) })...)
 		}
 	}
 	for _, answer := range held {
@@ -233,18 +233,18 @@ func (r bindingRow) isHeld(c Tenant, e event, s subject) subject {
 }
 
 // leads unbinds both, many times at once, until nothing is left of either.
-func (r bindingRow) leads(c Tenant, one, two subject, crowd int) {
+func (r bindingRow) leads(c Tenant, one, two subject, repeats int) {
 	c.T.Helper()
 	if r.before != nil {
 		r.before(c, one)
 		r.before(c, two)
 	}
-	operation := OneOperation(c.T, http.StatusGone, Together(crowd, func(int) Answer { return unbind(c, one, Async) })...)
+	operation := OneOperation(c.T, http.StatusGone, Together(repeats, func(int) Answer { return unbind(c, one, Async) })...)
 	if operation == one.operation {
 		c.T.Errorf("the unbind has the operation %s of before", operation)
 	}
 	done := 0
-	for _, a := range Together(crowd, func(int) Answer { return unbind(c, two) }) {
+	for _, a := range Together(repeats, func(int) Answer { return unbind(c, two) }) {
 		if a.Status == http.StatusOK {
 			done++
 		} else if a.Status != http.StatusGone {

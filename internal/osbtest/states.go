@@ -274,14 +274,14 @@ func goneInstance(c Tenant) subject {
 }
 
 // check walks one state of an instance; so many send the same at once.
-func (r instanceRow) check(c Tenant, crowd int) {
+func (r instanceRow) check(c Tenant, repeats int) {
 	s := r.bring(c)
 	c.Traceless(s.id, "", func() {
 		looks(c, s, r.fetch, r.poll)
 		for _, e := range r.events {
 			e.sync.check(e.send(c, s, Sync), s)
 			if e.async != begun {
-				for _, a := range Together(crowd, func(int) Answer { return e.send(c, s) }) {
+				for _, a := range Together(repeats, func(int) Answer { return e.send(c, s) }) {
 					e.async.check(a, s)
 				}
 			}
@@ -299,7 +299,7 @@ func (r instanceRow) check(c Tenant, crowd int) {
 	if r.before != nil {
 		r.before(c, s)
 	}
-	r.leads(c, s, crowd)
+	r.leads(c, s, repeats)
 }
 
 // looks checks what a subject in a state shows to GET and to polls, whatever they name (FI-03, FI-04, LOI-01, LOI-02,
@@ -342,9 +342,9 @@ func (r instanceRow) begins(c Tenant, e event, s subject) subject {
 
 // leads sends the DELETE of a state many times at once: there is one operation, which ends well and ends what ran
 // before it, and nothing is left.
-func (r instanceRow) leads(c Tenant, s subject, crowd int) {
+func (r instanceRow) leads(c Tenant, s subject, repeats int) {
 	c.T.Helper()
-	operation := OneOperation(c.T, http.StatusGone, Together(crowd, func(int) Answer { return deprovision(c, s) })...)
+	operation := OneOperation(c.T, http.StatusGone, Together(repeats, func(int) Answer { return deprovision(c, s) })...)
 	if operation == s.operation {
 		c.T.Errorf("the DELETE has the operation %s of before", operation)
 	}

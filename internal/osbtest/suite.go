@@ -17,13 +17,15 @@ type Target struct {
 	Other *Tenant
 	// Bindable is a plan that can be bound, as OFFERING/PLAN; Parameters is what its instances need, "" for nothing.
 	Bindable, Parameters string
-	// Crowd is how many send the same request at once, Beside how many clauses are played at once: most wait most of
+	// Crowd is how many send the same request at once in the clauses that are about that, Repeats how many repeat a
+	// request in each state of an instance or a binding, Beside how many clauses are played at once: most wait most of
 	// the time.
-	Crowd, Beside int
+	Crowd, Repeats, Beside int
 	// Logged reports whether a line of the broker's log has all the parts; nil: the log cannot be read.
 	Logged func(parts ...string) bool
-	// Slashes says that an encoded slash in a path reaches the broker.
-	Slashes bool
+	// Verbatim says that the bytes of a path and of a body reach the broker as they were sent. API Gateway decodes both
+	// first.
+	Verbatim bool
 }
 
 // suite is one run of the clauses.
@@ -80,10 +82,10 @@ func (s suite) clauses() []clause {
 	all := append([]clause{}, anywhere...)
 	if s.Simulated() {
 		for _, r := range instanceRows {
-			all = append(all, clause{"an instance that is " + r.state, func(s suite) { r.check(s.Tenant, s.Crowd) }})
+			all = append(all, clause{"an instance that is " + r.state, func(s suite) { r.check(s.Tenant, s.Repeats) }})
 		}
 		for _, r := range bindingRows {
-			all = append(all, clause{"a binding that is " + r.state, func(s suite) { r.check(s.Tenant, s.Crowd) }})
+			all = append(all, clause{"a binding that is " + r.state, func(s suite) { r.check(s.Tenant, s.Repeats) }})
 		}
 		all = append(all, simulated...)
 	}
