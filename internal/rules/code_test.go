@@ -16,6 +16,8 @@ import (
 const (
 	maxFileLines     = 500
 	maxFunctionLines = 70
+	maxMethods       = 30
+	maxColumns       = 120
 )
 
 // rule returns what is wrong with a file, one sentence a finding.
@@ -30,6 +32,9 @@ var rules = map[string]rule{
 	"a package is named by a noun":   tellingName,
 	"nothing waits by sleeping":      noSleep,
 	"time comes in as a value":       noClock,
+	"a context is passed on":         noStoredContext,
+	"an exported name is documented": documented,
+	"a comment has 120 columns":      shortComments,
 }
 
 func TestRulesHold(t *testing.T) {
@@ -46,6 +51,10 @@ func TestRulesHold(t *testing.T) {
 	t.Run("a package says what it is for", func(t *testing.T) {
 		t.Parallel()
 		report(t, undocumented(all))
+	})
+	t.Run("a type is one thing", func(t *testing.T) {
+		t.Parallel()
+		report(t, crowded(all))
 	})
 	t.Run("nothing writes a table", func(t *testing.T) {
 		t.Parallel()
@@ -324,6 +333,104 @@ func noClock(s source) []string {
 		}
 	}
 	return uses(s, "the clock: take a now func() time.Time", "Now", "Since", "Until")
+}
+
+// noStoredContext finds contexts in structs: one that is stored outlives the call that it is about.
+func noStoredContext(s source) []string {
+	if s.isTest() {
+		return nil
+	}
+	var findings []string
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		structure, ok := n.(*ast.StructType)
+		if !ok {
+			return true
+		}
+		for _, field := range structure.Fields.List {
+			if isQualified(field.Type, "context", "Context") {
+				findings = append(findings, fmt.Sprintf("%s:%d: a struct holds a context: pass it to each function", s.path, s.line(field)))
+			}
+		}
+		return true
+	})
+	return findings
+}
+
+// documented finds exported names of the product without a comment. Methods of types that are not exported count:
+// whoever reads the type meets them through an interface.
+func documented(s source) []string {
+	if s.isTest() || s.file.Name.Name == "main" {
+		return nil
+	}
+	var findings []string
+	check := func(name *ast.Ident, comments ...*ast.CommentGroup) {
+		if name.IsExported() && !slices.ContainsFunc(comments, func(g *ast.CommentGroup) bool { return g != nil }) {
+			findings = append(findings, fmt.Sprintf("%s:%d: %s has no comment", s.path, s.line(name), name.Name))
+		}
+	}
+	for _, declaration := range s.file.Decls {
+		switch d := declaration.(type) {
+		case *ast.FuncDecl:
+			check(d.Name, d.Doc)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					check(spec.Name, spec.Doc, d.Doc)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						check(name, spec.Doc, spec.Comment, d.Doc)
+					}
+				}
+			}
+		}
+	}
+	return findings
+}
+
+// shortComments looks at comments that stand alone on their line; a tab counts as four columns.
+func shortComments(s source) []string {
+	var findings []string
+	for _, group := range s.file.Comments {
+		for _, comment := range group.List {
+			at := s.fset.Position(comment.Pos())
+			columns := 4*(at.Column-1) + utf8.RuneCountInString(comment.Text)
+			if strings.HasPrefix(comment.Text, "// ") && columns > maxColumns && s.startsLine(comment) {
+				findings = append(findings, fmt.Sprintf("%s:%d: a comment of %d columns, over %d", s.path, at.Line, columns, maxColumns))
+			}
+		}
+	}
+	return findings
+}
+
+// crowded returns the types of the product that have too many methods, those of tests aside.
+func crowded(all []source) []string {
+	methods := map[string]int{}
+	for _, s := range all {
+		if s.isTest() {
+			continue
+		}
+		for _, declaration := range s.file.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || function.Recv == nil {
+				continue
+			}
+			receiver := function.Recv.List[0].Type
+			if pointer, ok := receiver.(*ast.StarExpr); ok {
+				receiver = pointer.X
+			}
+			if name, ok := receiver.(*ast.Ident); ok {
+				methods[path.Dir(s.path)+": "+name.Name]++
+			}
+		}
+	}
+	var findings []string
+	for name, n := range methods {
+		if n > maxMethods {
+			findings = append(findings, fmt.Sprintf("%s has %d methods, over %d: which things is it?", name, n, maxMethods))
+		}
+	}
+	return findings
 }
 
 // uses returns a finding for every mention of these names of package time.

@@ -58,7 +58,17 @@ var _ fmt.Stringer = t(0)`},
 			want: []string{
 				"internal/a/a.go:2: the clock: take a now func() time.Time",
 				"internal/a/a.go:2: the clock: take a now func() time.Time"}},
-		"server has the clock": {rule: "time comes in as a value", path: "internal/server/serve.go", text: "package server\nfunc f() { g(time.Now) }"},
+		"a context in a struct is found": {rule: "a context is passed on", text: "package a\ntype t struct { ctx context.Context }",
+			want: []string{"internal/a/a.go:2: a struct holds a context: pass it to each function"}},
+		"a context in an interface's method is none": {rule: "a context is passed on", text: "package a\ntype t interface { F(context.Context) }"},
+		"an exported method without a comment is found": {rule: "an exported name is documented", text: "package a\ntype t int\nfunc (t) F() {}",
+			want: []string{"internal/a/a.go:3: F has no comment"}},
+		"a group's comment is one":        {rule: "an exported name is documented", text: "package a\n// Sizes.\nconst (\n\tA = 1\n\tB = 2\n)"},
+		"a comment of 120 columns passes": {rule: "a comment has 120 columns", text: "package a\n// " + strings.Repeat("x", 117)},
+		"a comment of 121 columns does not": {rule: "a comment has 120 columns", text: "package a\n// " + strings.Repeat("x", 118),
+			want: []string{"internal/a/a.go:2: a comment of 121 columns, over 120"}},
+		"one behind code is the code's line": {rule: "a comment has 120 columns", text: "package a\nconst a = 1 // " + strings.Repeat("x", 118)},
+		"server has the clock":               {rule: "time comes in as a value", path: "internal/server/serve.go", text: "package server\nfunc f() { g(time.Now) }"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -99,6 +109,21 @@ func TestWrittenTables(t *testing.T) {
 	}
 	if findings := writtenTables(all); len(findings) != 5 {
 		t.Errorf("%d findings, want 5: %q", len(findings), findings)
+	}
+}
+
+func TestCrowded(t *testing.T) {
+	t.Parallel()
+	text := "package a\ntype a int\ntype b int\n"
+	for n := range maxMethods {
+		text += fmt.Sprintf("func (a) f%d() {}\nfunc (*b) f%d() {}\n", n, n)
+	}
+	s, err := parse("internal/a/a.go", []byte(text+"func (b) more() {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"internal/a: b has 31 methods, over 30: which things is it?"}, crowded([]source{s})); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
 

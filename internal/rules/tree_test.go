@@ -28,6 +28,7 @@ type source struct {
 	fset  *token.FileSet
 	file  *ast.File
 	lines int
+	text  []byte
 }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
@@ -37,10 +38,17 @@ func (s source) line(n ast.Node) int { return s.fset.Position(n.Pos()).Line }
 // span is how many line ends a node holds.
 func (s source) span(n ast.Node) int { return s.fset.Position(n.End()).Line - s.line(n) }
 
+// startsLine reports whether nothing but tabs stands before a node.
+func (s source) startsLine(n ast.Node) bool {
+	offset := s.fset.Position(n.Pos()).Offset
+	before := s.text[bytes.LastIndexByte(s.text[:offset], '\n')+1 : offset]
+	return len(bytes.Trim(before, "\t")) == 0
+}
+
 func parse(path string, text []byte) (source, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, text, parser.ParseComments)
-	return source{path, fset, file, bytes.Count(text, []byte("\n"))}, err
+	return source{path, fset, file, bytes.Count(text, []byte("\n")), text}, err
 }
 
 // files returns every file that belongs to the project, by its path from the
