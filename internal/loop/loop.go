@@ -29,9 +29,9 @@ type Options struct {
 type Loop struct {
 	options  Options
 	advancer broker.Advancer
-	stopping chan struct{}
-	ctx      context.Context
-	cancel   context.CancelFunc
+	// stopping is closed when no tick may begin any more, aborted when those that run are to end.
+	stopping, aborted chan struct{}
+	abort             func()
 
 	mu      sync.Mutex
 	running map[job]*entry
@@ -69,11 +69,10 @@ func New(o Options) *Loop {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	aborted := make(chan struct{})
 	return &Loop{
-		options: o, ctx: ctx, cancel: cancel,
-		stopping: make(chan struct{}),
-		running:  map[job]*entry{}, slots: map[string]chan struct{}{},
+		options: o, stopping: make(chan struct{}), aborted: aborted, abort: sync.OnceFunc(func() { close(aborted) }),
+		running: map[job]*entry{}, slots: map[string]chan struct{}{},
 	}
 }
 
@@ -167,14 +166,29 @@ func (l *Loop) advance(j job) (step broker.Step) {
 			step = broker.Step{Wait: l.options.Retry}
 		}
 	}()
-	step, err := l.advancer.Advance(l.ctx, j.key, j.operation)
+	ctx, cancel := l.untilAborted()
+	defer cancel()
+	step, err := l.advancer.Advance(ctx, j.key, j.operation)
 	if err != nil {
-		if l.ctx.Err() == nil {
+		if ctx.Err() == nil {
 			l.report(j, err)
 		}
 		return broker.Step{Wait: l.options.Retry}
 	}
 	return step
+}
+
+// untilAborted returns the context of one tick. Nobody waits for a tick but Close, which may abort it.
+func (l *Loop) untilAborted() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-l.aborted:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 func (l *Loop) report(j job, err error, more ...any) {
@@ -195,10 +209,10 @@ func (l *Loop) Running() int {
 // when the store is opened again.
 func (l *Loop) Close(ctx context.Context) {
 	l.shut()
-	stop := context.AfterFunc(ctx, l.cancel)
+	stop := context.AfterFunc(ctx, l.abort)
 	defer stop()
 	l.ticks.Wait()
-	l.cancel()
+	l.abort()
 }
 
 func (l *Loop) shut() {
