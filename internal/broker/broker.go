@@ -114,7 +114,10 @@ func or[T comparable](v, otherwise T) T {
 // nobody is the Observer of those who have none.
 type nobody struct{}
 
-func (nobody) OperationStarted(string, string)                      {}
+// OperationStarted implements Observer.
+func (nobody) OperationStarted(string, string) {}
+
+// OperationEnded implements Observer.
 func (nobody) OperationEnded(string, string, string, time.Duration) {}
 
 var _ Advancer = (*Broker)(nil)

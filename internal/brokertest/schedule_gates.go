@@ -69,12 +69,14 @@ type gatedStore struct {
 	s *Scheduler
 }
 
+// Get is a step of the schedule.
 func (g gatedStore) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	return gate(ctx, g.s, "Get "+string(key.Kind()), broker.Record{}, func(ctx context.Context) (broker.Record, error) {
 		return g.Store.Get(ctx, key)
 	})
 }
 
+// Put is a step of the schedule.
 func (g gatedStore) Put(ctx context.Context, r broker.Record, revision int64) (broker.Record, error) {
 	return gate(ctx, g.s, "Put", broker.Record{}, func(ctx context.Context) (broker.Record, error) {
 		stored, err := g.Store.Put(ctx, r, revision)
@@ -85,12 +87,14 @@ func (g gatedStore) Put(ctx context.Context, r broker.Record, revision int64) (b
 	})
 }
 
+// Bindings is a step of the schedule.
 func (g gatedStore) Bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
 	return gate(ctx, g.s, "Bindings", nil, func(ctx context.Context) ([]broker.Record, error) {
 		return g.Store.Bindings(ctx, instance)
 	})
 }
 
+// Unfinished is a step of the schedule.
 func (g gatedStore) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
 	return gate(ctx, g.s, "Unfinished", broker.UnfinishedPage{}, func(ctx context.Context) (broker.UnfinishedPage, error) {
 		return g.Store.Unfinished(ctx, due, after, limit)
@@ -99,6 +103,7 @@ func (g gatedStore) Unfinished(ctx context.Context, due time.Time, after string,
 
 type gatedWorkflow struct{ s *Scheduler }
 
+// Start is a step of the schedule.
 func (g gatedWorkflow) Start(ctx context.Context, start broker.Start) error {
 	_, err := gate(ctx, g.s, "Start", struct{}{}, func(ctx context.Context) (struct{}, error) {
 		g.s.Started = append(g.s.Started, start)
@@ -129,6 +134,7 @@ type gatedReads struct {
 	s *Scheduler
 }
 
+// Job is a step of the schedule.
 func (g gatedReads) Job(ctx context.Context, guid string) (broker.JobStatus, error) {
 	unclear := broker.JobStatus{State: lifecycle.JobUnclear}
 	return gate(ctx, g.s, "Job", unclear, func(ctx context.Context) (broker.JobStatus, error) {
@@ -136,6 +142,7 @@ func (g gatedReads) Job(ctx context.Context, guid string) (broker.JobStatus, err
 	})
 }
 
+// KeyDetails is a step of the schedule.
 func (g gatedReads) KeyDetails(ctx context.Context, guid, offering string) (broker.KeyDetails, error) {
 	return gate(ctx, g.s, "KeyDetails", broker.KeyDetails{}, func(ctx context.Context) (broker.KeyDetails, error) {
 		return g.Backend.KeyDetails(ctx, guid, offering)

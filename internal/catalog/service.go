@@ -149,8 +149,10 @@ func (s *Service) Plan(ctx context.Context, client, serviceID, planID string) (b
 // The ids in it come from requests: %.100q bounds their length and keeps what is not printable out of the text.
 type unknown struct{ sentence string }
 
+// Error is the sentence.
 func (u unknown) Error() string { return u.sentence }
 
+// Unwrap returns broker.ErrUnknownPlan.
 func (unknown) Unwrap() error { return broker.ErrUnknownPlan }
 
 func unknownOffering(serviceID string) error {

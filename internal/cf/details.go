@@ -55,6 +55,7 @@ func (s *keys) KeyDetails(ctx context.Context, guid, offering string) (broker.Ke
 // unusableCredentials is broker.ErrCredentials. It names what there is, never its value.
 type unusableCredentials struct{ call, kind string }
 
+// Error names the call and what the credentials are instead of an object.
 func (e *unusableCredentials) Error() string {
 	return fmt.Sprintf("cloud foundry: %s: %v but %s", e.call, broker.ErrCredentials, e.kind)
 }

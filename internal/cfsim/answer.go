@@ -119,6 +119,7 @@ type apiError struct {
 	cfError
 }
 
+// Error says what the body of the answer says.
 func (e *apiError) Error() string {
 	return fmt.Sprintf("%d %d %s: %s", e.status, e.Code, e.Title, e.Detail)
 }

@@ -109,6 +109,7 @@ type controlError struct {
 	sentence string
 }
 
+// Error is the sentence.
 func (e *controlError) Error() string { return e.sentence }
 
 func refusedControl(status int, format string, args ...any) error {

@@ -180,6 +180,7 @@ type uaaError struct {
 	name, description string
 }
 
+// Error is the UAA's name of the error with its description.
 func (e *uaaError) Error() string { return e.name + ": " + e.description }
 
 func (e *uaaError) answer() *answer {

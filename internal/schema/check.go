@@ -147,6 +147,7 @@ func (f finding) compare(other finding) int {
 		strings.Compare(f.rule, other.rule), strings.Compare(f.sentence, other.sentence))
 }
 
+// String names the place and the rule, never a value.
 func (f finding) String() string {
 	return fmt.Sprintf("at %q: %s (rule %s of the plan's schema)", pointer(f.place), f.sentence, f.rule)
 }

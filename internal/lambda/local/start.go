@@ -71,10 +71,13 @@ type page struct {
 	body   bytes.Buffer
 }
 
+// Header implements http.ResponseWriter.
 func (p *page) Header() http.Header { return p.header }
 
+// WriteHeader implements http.ResponseWriter.
 func (p *page) WriteHeader(status int) { p.status = status }
 
+// Write implements http.ResponseWriter.
 func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
 
 // offered asks the broker itself for its plans, as offering/plan, in the catalog's order. Afterwards the catalog is
