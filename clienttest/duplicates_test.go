@@ -7,9 +7,8 @@ import (
 	osbc "sigs.k8s.io/go-open-service-broker-client/v2"
 )
 
-// TestDuplicates is the bug report that Ferry exists for, as this library sees it:
-// one create sent five times at once, one delete sent five times at once (CON-07,
-// CON-35, CON-64).
+// TestDuplicates is the bug report that Ferry exists for, as this library sees it: one create sent five times at once,
+// one delete sent five times at once (CON-07, CON-35, CON-64).
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	p := start(t, osbc.LatestAPIVersion())
@@ -41,8 +40,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// same sends a request five times at once and returns the operation that all were
-// told of.
+// same sends a request five times at once and returns the operation that all were told of.
 func (p platform) same(send func() (*osbc.OperationKey, error)) *osbc.OperationKey {
 	p.t.Helper()
 	keys, errs := make([]*osbc.OperationKey, 5), make([]error, 5)
@@ -59,8 +57,8 @@ func (p platform) same(send func() (*osbc.OperationKey, error)) *osbc.OperationK
 	return keys[0]
 }
 
-// TestMitigation is what service-catalog does after a failure or a timeout: a DELETE
-// in whatever state, then the same id again (CON-30, CON-37, CON-17, ORPH-02, ORPH-07).
+// TestMitigation is what service-catalog does after a failure or a timeout: a DELETE in whatever state, then the same
+// id again (CON-30, CON-37, CON-17, ORPH-02, ORPH-07).
 func TestMitigation(t *testing.T) {
 	t.Parallel()
 	p := start(t, osbc.LatestAPIVersion())

@@ -6,8 +6,8 @@ import (
 	osbc "sigs.k8s.io/go-open-service-broker-client/v2"
 )
 
-// TestErrors shows each error that the library tells apart, made by the request that
-// provokes it (ERR-08, ERR-09, ERR-10, ERR-14).
+// TestErrors shows each error that the library tells apart, made by the request that provokes it (ERR-08, ERR-09,
+// ERR-10, ERR-14).
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, osbc.LatestAPIVersion())

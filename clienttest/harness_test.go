@@ -30,8 +30,7 @@ type platform struct {
 // broker is what a test talks to.
 type broker struct {
 	url, username, password string
-	// patience is how long a condition may take to come true on a loaded machine; pause
-	// is between two looks at it.
+	// patience is how long a condition may take to come true on a loaded machine; pause is between two looks at it.
 	patience, pause time.Duration
 	// foreign: it was there before the test, and may have other plans.
 	foreign bool
@@ -40,9 +39,8 @@ type broker struct {
 // plan is what a request says to mean a plan.
 type plan struct{ service, plan string }
 
-// start returns a client of the version, with the alpha features on. Its broker has a
-// simulated Cloud Foundry and ends with the test, unless FERRY_CLIENT_URL,
-// FERRY_CLIENT_USERNAME and FERRY_CLIENT_PASSWORD name one that runs already.
+// start returns a client of the version, with the alpha features on. Its broker has a simulated Cloud Foundry and ends
+// with the test, unless FERRY_CLIENT_URL, FERRY_CLIENT_USERNAME and FERRY_CLIENT_PASSWORD name one that runs already.
 func start(t *testing.T, version osbc.APIVersion) platform {
 	t.Helper()
 	b, given := fromEnvironment()

@@ -6,9 +6,8 @@ import (
 	osbc "sigs.k8s.io/go-open-service-broker-client/v2"
 )
 
-// TestLife is what service-catalog does with an instance and its bindings from the
-// first request to the last, in the two ways it can be configured (HTTP-10, HDR-04,
-// CAT-01, PROV-18, FI-05, BIND-13, UPD-20, UNB-05, DEP-08, LOI-02).
+// TestLife is what service-catalog does with an instance and its bindings from the first request to the last, in the
+// two ways it can be configured (HTTP-10, HDR-04, CAT-01, PROV-18, FI-05, BIND-13, UPD-20, UNB-05, DEP-08, LOI-02).
 func TestLife(t *testing.T) {
 	t.Parallel()
 	t.Run("synchronous bindings at 2.13", func(t *testing.T) {

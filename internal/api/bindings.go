@@ -33,7 +33,7 @@ func (h *handler) bind(ctx context.Context, e *exchange, body osb.BindRequest) (
 	return a, nil
 }
 
-// unbind lets the use case judge missing hints: an absent binding is 410 all the same (osb-choices B4).
+// unbind lets the use case judge missing hints: an absent binding is 410 all the same (docs/osb-choices.md).
 func (h *handler) unbind(ctx context.Context, e *exchange) (answer, error) {
 	result, err := h.Broker.Unbind(ctx, deletion(e))
 	if err != nil {

@@ -137,7 +137,7 @@ func readProvision(f *form) osb.ProvisionRequest {
 	}
 }
 
-// readUpdate does not look into previous_values: platforms send stale ones (osb-choices G3).
+// readUpdate does not look into previous_values: platforms send stale ones (docs/osb-choices.md).
 func readUpdate(f *form) osb.UpdateRequest {
 	return osb.UpdateRequest{
 		ServiceID:       f.required("service_id"),
@@ -150,7 +150,7 @@ func readUpdate(f *form) osb.UpdateRequest {
 }
 
 // readBind asks for service_id and plan_id unless the binding has a predecessor whose they are (spec "Binding
-// Rotation", osb-choices H1).
+// Rotation", docs/osb-choices.md).
 func readBind(f *form) osb.BindRequest {
 	b := osb.BindRequest{
 		AppGUID:              f.text("app_guid"),
@@ -275,7 +275,7 @@ func echo(header http.Header) string {
 func unprintable(r rune) bool { return r != '\t' && (r < ' ' || r == 0x7f) }
 
 // noteOriginator takes the originating identity as it came (spec "Originating Identity"). It decides nothing, so one
-// that cannot be read is noted for the log and passed on (osb-choices C4); one too large to be kept is left out.
+// that cannot be read is noted for the log and passed on (docs/osb-choices.md); one too large to be kept is left out.
 func noteOriginator(e *exchange) {
 	value := strings.Join(e.request.Header.Values(osb.OriginatingIdentityHeader), ",")
 	if value == "" {
@@ -338,7 +338,7 @@ func (e *exchange) query(name string) string {
 	return e.values.Get(name)
 }
 
-// fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs (osb-choices B6).
+// fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs (docs/osb-choices.md).
 func fetch(e *exchange) broker.FetchRequest {
 	return broker.FetchRequest{Client: e.client.Name, InstanceID: e.instanceID, BindingID: e.bindingID}
 }

@@ -19,7 +19,7 @@ import (
 type rule struct {
 	status int
 	// reserved is a description that platforms compare letter for letter; what the broker had to say then moves to
-	// ferry_details (osb-choices E1).
+	// ferry_details (docs/osb-choices.md).
 	reserved string
 	// standard is the description when the broker gave none, or none for users.
 	standard string
@@ -136,7 +136,7 @@ type refusal struct {
 	usable     *bool
 	repeatable *bool
 	header     http.Header
-	// empty: the body is {} (410, osb-choices E5).
+	// empty: the body is {} (410, docs/osb-choices.md).
 	empty bool
 	level slog.Level
 	// cause and stack are for the log only.

@@ -94,7 +94,7 @@ func (h *handler) dispatch(e *exchange) (answer, error) {
 	return answer{}, h.notFound(e)
 }
 
-// serveOSB is the one place that decides the order of checks (osb-choices C3): a request that fails several of them
+// serveOSB is the one place that decides the order of checks (docs/osb-choices.md): a request that fails several of them
 // hears of the first. Logins come before the places for requests, so that strangers take none. What follows them is the
 // route's own: body size and syntax, types, mandatory fields (withBody in body.go), and then the use case, which judges
 // the catalog and the state.
@@ -144,7 +144,7 @@ func checkVersion(e *exchange) error {
 }
 
 // missingVersion answers as the client's quirk says: the text of the specification has 400, its test suites want 412
-// (osb-choices C1).
+// (docs/osb-choices.md).
 func missingVersion(c Client) error {
 	err := badRequest("The header %s is missing. Send it with the value %s.", osb.VersionName, version)
 	if c.MissingVersion == http.StatusPreconditionFailed {

@@ -51,7 +51,7 @@ func (h *handler) fetchInstance(ctx context.Context, e *exchange) (answer, error
 }
 
 // deprovision asks for service_id and plan_id before it looks whether the instance is there; unbind does not
-// (osb-choices B4).
+// (docs/osb-choices.md).
 func (h *handler) deprovision(ctx context.Context, e *exchange) (answer, error) {
 	request := deletion(e)
 	if err := checkHints(request); err != nil {
@@ -104,7 +104,7 @@ func checkHints(r broker.DeleteRequest) error {
 const maxOperation = 64
 
 // lastOperation answers polls. service_id and plan_id are hints that may be stale, and an unknown operation is the
-// broker's to forgive: a 400 would make platforms give the resource up (osb-choices B6, B9).
+// broker's to forgive: a 400 would make platforms give the resource up (docs/osb-choices.md).
 func (h *handler) lastOperation(ctx context.Context, e *exchange) (answer, error) {
 	poll, err := h.Broker.LastOperation(ctx, broker.PollRequest{
 		Client:     e.client.Name,

@@ -53,7 +53,8 @@ func (h *handler) conclude(out *response, e *exchange, a answer, err error) {
 	h.report(e, a, out.status)
 }
 
-// encode returns the text of the body, nil for an answer that has none. It is written into text where it has to be made.
+// encode returns the text of the body, nil for an answer that has none. It is written into text where it has to be
+// made.
 func (a answer) encode(text *bytes.Buffer) ([]byte, error) {
 	switch {
 	case a.delegate != nil, a.status == http.StatusNotModified:

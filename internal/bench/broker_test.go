@@ -16,16 +16,16 @@ import (
 	"github.com/ferry-broker/ferry/internal/server"
 )
 
-// broker is a broker under load, in this process but behind real HTTP, with a
-// simulated Cloud Foundry that answers at once.
+// broker is a broker under load, in this process but behind real HTTP, with a simulated Cloud Foundry that answers at
+// once.
 type broker struct {
 	url, data     string
 	http          *http.Client
 	service, plan string
 }
 
-// serve starts a broker on a folder and ends it with the benchmark. It logs every
-// request, as it does in earnest, to nowhere.
+// serve starts a broker on a folder and ends it with the benchmark. It logs every request, as it does in earnest, to
+// nowhere.
 func serve(b *testing.B) *broker {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// syncRate returns how often a second the machine can make a page of a file in this
-// folder durable, one after the other.
+// syncRate returns how often a second the machine can make a page of a file in this folder durable, one after the
+// other.
 func syncRate(b *testing.B, folder string) float64 {
 	b.Helper()
 	f, err := os.Create(filepath.Join(folder, "sync-rate"))
@@ -38,9 +38,8 @@ func syncRate(b *testing.B, folder string) float64 {
 // syncsPerCommit: bbolt syncs the pages, then the page that points to them.
 const syncsPerCommit = 2
 
-// commits returns the number of the store's last transaction, read from the two
-// pages at the beginning of bbolt's file that hold it in turn. The store itself is
-// out of reach behind HTTP, and its file is locked.
+// commits returns the number of the store's last transaction, read from the two pages at the beginning of bbolt's file
+// that hold it in turn. The store itself is out of reach behind HTTP, and its file is locked.
 func commits(b *testing.B, folder string) uint64 {
 	b.Helper()
 	f, err := os.Open(filepath.Join(folder, "ferry.db"))

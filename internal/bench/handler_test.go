@@ -25,9 +25,8 @@ import (
 // tenant is the only platform of these measurements.
 const tenant = "tenant"
 
-// newHandler returns the border over the use cases, the real catalog and the real
-// store, with the log and the figures of a process in earnest, and no socket. The
-// marketplace has so many offerings of eight plans. Instance "i" is ready.
+// newHandler returns the border over the use cases, the real catalog and the real store, with the log and the figures
+// of a process in earnest, and no socket. The marketplace has so many offerings of eight plans. Instance "i" is ready.
 func newHandler(tb testing.TB, offerings int) http.Handler {
 	tb.Helper()
 	store, err := bolt.Open(tb.Context(), bolt.Options{Dir: tb.TempDir(), Now: time.Now})
@@ -53,8 +52,7 @@ func newHandler(tb testing.TB, offerings int) http.Handler {
 	return h
 }
 
-// widened is the marketplace of the fake cloud with offerings after the model of its
-// first one.
+// widened is the marketplace of the fake cloud with offerings after the model of its first one.
 func widened(ctx context.Context, cloud *brokertest.FakeCloud, offerings int) (ferry.Marketplace, error) {
 	m, err := cloud.Marketplace(ctx)
 	for n := len(m.Offerings); err == nil && n < offerings; n++ {
@@ -83,8 +81,7 @@ func (w *inline) Start(ctx context.Context, start ferry.Start) error {
 	}
 }
 
-// caller sends one request again and again without allocating anything for it: what
-// is measured is the broker's own.
+// caller sends one request again and again without allocating anything for it: what is measured is the broker's own.
 type caller struct {
 	request *http.Request
 	text    string
@@ -138,8 +135,8 @@ func creation() (method, target, body string) {
 		brokertest.ServiceDB, brokertest.PlanID(brokertest.PlanSmall))
 }
 
-// TestCatalogIsBuiltOnce: what a request for the catalog allocates does not grow with
-// the catalog, and is less than its text.
+// TestCatalogIsBuiltOnce: what a request for the catalog allocates does not grow with the catalog, and is less than its
+// text.
 func TestCatalogIsBuiltOnce(t *testing.T) {
 	small, large := newHandler(t, 0), newHandler(t, 250)
 	c := newCaller(http.MethodGet, "/v2/catalog", "")
@@ -168,8 +165,8 @@ func perCall(calls int, f func()) (allocations, bytes float64) {
 	return float64(after.Mallocs-before.Mallocs) / float64(calls), float64(after.TotalAlloc-before.TotalAlloc) / float64(calls)
 }
 
-// BenchmarkHandler measures the requests that platforms repeat all day, one after the
-// other on one core, and prints them as a table.
+// BenchmarkHandler measures the requests that platforms repeat all day, one after the other on one core, and prints
+// them as a table.
 func BenchmarkHandler(b *testing.B) {
 	h := newHandler(b, 25)
 	method, target, body := creation()

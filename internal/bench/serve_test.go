@@ -17,10 +17,9 @@ type row struct {
 	creates, syncs float64 // of the creates only
 }
 
-// BenchmarkServe measures creates, duplicates and polls at 1, 8 and 64 callers, and
-// prints them as a table. Each is also given in units of the disk's own pace, which is
-// what a figure from one machine can be compared with on another. While creates are
-// measured their operations run, too: that is what a broker under load does.
+// BenchmarkServe measures creates, duplicates and polls at 1, 8 and 64 callers, and prints them as a table. Each is
+// also given in units of the disk's own pace, which is what a figure from one machine can be compared with on another.
+// While creates are measured their operations run, too: that is what a broker under load does.
 func BenchmarkServe(b *testing.B) {
 	s := serve(b)
 	var rows []row
@@ -31,8 +30,7 @@ func BenchmarkServe(b *testing.B) {
 	fmt.Print(table(rows)) // the log of a benchmark with parts is not shown
 }
 
-// measureAt runs the three kinds with so many callers. Duplicates and polls meet
-// instances that are there.
+// measureAt runs the three kinds with so many callers. Duplicates and polls meet instances that are there.
 func measureAt(b *testing.B, s *broker, callers int, pace float64) []row {
 	b.Helper()
 	made := 0 // how many ids of this round exist

@@ -46,11 +46,11 @@ type write struct {
 	err   error
 }
 
-// commitAll is the committer: one goroutine carries out all writes, and those that came during a commit make up the next
-// one. It ends when the store is closed.
+// commitAll is the committer: one goroutine carries out all writes, and those that came during a commit make up the
+// next one. It ends when the store is closed.
 //
-// bbolt's own DB.Batch begins a commit MaxBatchDelay after its first write, however long a sync takes. In a dozen runs of
-// BenchmarkGroupCommit (two busy cores), creates took so many times as long with it, and a commit is two fdatasyncs:
+// bbolt's own DB.Batch begins a commit MaxBatchDelay after its first write, however long a sync takes. In a dozen runs
+// of BenchmarkGroupCommit (two busy cores), creates took so many times as long with it, and a commit is two fdatasyncs:
 //
 //	writers                     1          8           64
 //	Batch, 10 ms (default)      2.2-7.2    1.4-2.4     0.8-2.1
@@ -85,7 +85,8 @@ const (
 	gatherYields = 64
 )
 
-// takeUp waits for a write and returns it with those that are submitted at the same time; none when the store is closed.
+// takeUp waits for a write and returns it with those that are submitted at the same time; none when the store is
+// closed.
 //
 // It lets so many writers as were just answered have the processor, because some come back with their next write.
 // Without that, those that wait already would make a commit of their own each time, and the others the next one: two

@@ -15,8 +15,8 @@ import (
 type verb[Found, Allowed any] interface {
 	// request says what the request means for the record just read. Found is what that took to find out.
 	request(ctx context.Context, rec Record) (lifecycle.Request, Found, error)
-	// allow refuses what the request may not do, in the order of osb-choices C3, before anything is written. Allowed is
-	// what a new operation needs to know.
+	// allow refuses what the request may not do, in the order of docs/osb-choices.md, before anything is written.
+	// Allowed is what a new operation needs to know.
 	allow(ctx context.Context, rec Record, d lifecycle.Decision, found Found) (Allowed, error)
 	// apply returns the record with what the new operation brings besides its state.
 	apply(rec Record, allowed Allowed) (Record, error)

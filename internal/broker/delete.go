@@ -117,8 +117,8 @@ type requestedUnbind struct {
 	q DeleteRequest
 }
 
-// allow refuses what lacks mandatory fields, unless it is gone (osb-choices B4), and asks whether a request that is to
-// be held may wait.
+// allow refuses what lacks mandatory fields, unless it is gone (docs/osb-choices.md), and asks whether a request that
+// is to be held may wait.
 func (p *requestedUnbind) allow(ctx context.Context, _ Record, d lifecycle.Decision, _ struct{}) (struct{}, error) {
 	if d.Outcome != lifecycle.AlreadyGone && (p.q.ServiceID == "" || p.q.PlanID == "") {
 		return struct{}{}, refuse(CodeBadRequest, "service_id and plan_id are missing in the query. Send both with the values that the binding was created with.")

@@ -181,8 +181,8 @@ func cancelled() error {
 	return refuse(CodeConcurrency, "The service binding was changed by another request while this one was waiting. Send the request again once that has ended.")
 }
 
-// details reads the credentials of a binding of the offering. It tries until the context ends: an error to a duplicate makes platforms
-// revoke credentials that work.
+// details reads the credentials of a binding of the offering. It tries until the context ends: an error to a duplicate
+// makes platforms revoke credentials that work.
 func (h *holder) details(ctx context.Context, rec Record, offering string) (KeyDetails, error) {
 	backend, err := h.backends.of(rec.Key.Client)
 	if err != nil {

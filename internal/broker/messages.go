@@ -41,7 +41,7 @@ type UpdateRequest struct {
 }
 
 // DeleteRequest is a DELETE of an instance (BindingID empty) or a binding. The mandatory service_id and plan_id are
-// hints and may be empty for an unbind of an absent binding (osb-choices B4).
+// hints and may be empty for an unbind of an absent binding (docs/osb-choices.md).
 type DeleteRequest struct {
 	Call
 	InstanceID string

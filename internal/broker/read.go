@@ -191,7 +191,7 @@ func (b *Broker) poll(rec Record, p lifecycle.Progress, instance lifecycle.Insta
 }
 
 // failedPoll says of a failed update whether the instance works and whether the same update may be tried again; both
-// only where they are false (osb-choices E4).
+// only where they are false (docs/osb-choices.md).
 func failedPoll(rec Record, f lifecycle.Finished) Poll {
 	p := Poll{State: osb.Failed, Description: f.Description}
 	if rec.Key.BindingID != "" || f.Verb != lifecycle.Update {

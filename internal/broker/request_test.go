@@ -14,7 +14,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// TestLifecycleTable is the table of design.md section 4 through the real verbs.
+// TestLifecycleTable is the table of docs/lifecycle.md through the real verbs.
 func TestLifecycleTable(t *testing.T) {
 	t.Parallel()
 	columns := []request{putOf(same), putOf(large), patchOf(toLarge), deleteWith("", same)}
@@ -80,7 +80,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestSameProvision: what counts in a PUT (osb-choices A3 and Decided 14).
+// TestSameProvision: what counts in a PUT (docs/osb-choices.md and Decided 14).
 func TestSameProvision(t *testing.T) {
 	t.Parallel()
 	asItIs := same[broker.ProvisionRequest]

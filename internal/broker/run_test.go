@@ -355,7 +355,8 @@ func (r *run) outcome(q request) string {
 	return string(result.Outcome)
 }
 
-// intercepted lets what the Broker asks of Cloud Foundry go through the hands of the test, before the scheduler's gates.
+// intercepted lets what the Broker asks of Cloud Foundry go through the hands of the test, before the scheduler's
+// gates.
 func (r *run) intercepted() *brokertest.Intercepted {
 	i := &brokertest.Intercepted{Backend: r.Backend.Backend}
 	r.Backend.Backend = i

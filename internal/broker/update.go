@@ -124,8 +124,8 @@ func (u *update) namesNothing(rec Record) bool {
 		or(u.q.Body.PlanID, rec.Attributes.PlanID) == rec.Attributes.PlanID
 }
 
-// allow has the order of osb-choices C3: the record first, then the catalog, then AsyncRequired, then maintenance_info,
-// then the state.
+// allow has the order of docs/osb-choices.md: the record first, then the catalog, then AsyncRequired, then
+// maintenance_info, then the state.
 func (u *update) allow(ctx context.Context, rec Record, d lifecycle.Decision, to aim) (aim, error) {
 	if d.Outcome == lifecycle.Missing || d.Outcome == lifecycle.Running {
 		return to, nil
@@ -188,8 +188,8 @@ func (u *update) apply(rec Record, to aim) (Record, error) {
 	return rec, nil
 }
 
-// keepContext stores a context that came without any change to carry out (osb-choices G6). It is lost without harm when
-// somebody else writes meanwhile.
+// keepContext stores a context that came without any change to carry out (docs/osb-choices.md). It is lost without harm
+// when somebody else writes meanwhile.
 func (b *Broker) keepContext(ctx context.Context, rec Record, q UpdateRequest) {
 	if len(q.Body.Context) == 0 || bytes.Equal(q.Body.Context, rec.Context) {
 		return

@@ -20,8 +20,8 @@ type forcedState struct {
 	Name *string `json:"name"`
 	// DashboardURL is an instance's; "" takes it away.
 	DashboardURL *string `json:"dashboard_url"`
-	// Details are what the backing broker has given out for a key: all of the answer to GET …/details, null for the usual
-	// one.
+	// Details are what the backing broker has given out for a key: all of the answer to GET …/details, null for the
+	// usual one.
 	Details json.RawMessage `json:"details"`
 	// Worker may be "dead": the job stays in its state for ever.
 	Worker string `json:"worker"`

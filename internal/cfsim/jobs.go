@@ -253,8 +253,8 @@ type work interface {
 	refused(r reply) []cfError
 	// failed notes the failure that polling brought, and returns the job's error.
 	failed(description string) cfError
-	// abandoned notes that polling took too long or that there was no answer, and has the backing broker remove what the
-	// operation may have left behind.
+	// abandoned notes that polling took too long or that there was no answer, and has the backing broker remove what
+	// the operation may have left behind.
 	abandoned(description string)
 	// call is what the backing broker is asked.
 	call() brokerCall

@@ -51,15 +51,15 @@ type Options struct {
 	PollInterval time.Duration
 	// BrokerTimeout is how long the Cloud Controller waits for an answer of the backing broker.
 	BrokerTimeout time.Duration
-	// RecursiveDelete takes the Cloud Controller's newer way to delete an instance: its keys get deletes of their own that
-	// are waited for, and a second DELETE gets the job of the first.
+	// RecursiveDelete takes the Cloud Controller's newer way to delete an instance: its keys get deletes of their own
+	// that are waited for, and a second DELETE gets the job of the first.
 	RecursiveDelete bool
-	// RateLimit is how many requests a login (or, without one, an address) may send in a RateWindow; 0 means any number. A
-	// zero RateWindow is a second.
+	// RateLimit is how many requests a login (or, without one, an address) may send in a RateWindow; 0 means any
+	// number. A zero RateWindow is a second.
 	RateLimit  int
 	RateWindow time.Duration
-	// RetryAfterUnix sends the Unix time of a window's end as Retry-After, as older Cloud Controllers do, in place of the
-	// seconds until then.
+	// RetryAfterUnix sends the Unix time of a window's end as Retry-After, as older Cloud Controllers do, in place of
+	// the seconds until then.
 	RetryAfterUnix bool
 	// NamesIgnoreCase makes the names of instances and keys that differ in case only the same, as on a database that
 	// ignores case. Those of organizations, spaces, offerings and plans always are.
@@ -68,8 +68,8 @@ type Options struct {
 	Korifi bool
 	// KorifiDeleteTimeout is when Korifi's job of a delete gives up; 0 means two minutes, as there.
 	KorifiDeleteTimeout time.Duration
-	// Now gives timestamps and the age of tokens; nil means time.Now. Workers use real timers whatever it says. It must be
-	// safe for concurrent use.
+	// Now gives timestamps and the age of tokens; nil means time.Now. Workers use real timers whatever it says. It must
+	// be safe for concurrent use.
 	Now func() time.Time
 	// Random seeds GUIDs, tokens and passwords; nil means crypto/rand. It is read by New only.
 	Random io.Reader

@@ -14,9 +14,8 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// Put implements broker.Store: one conditional write, which a refusal comes back from
-// with the record that refused it. ErrTooLarge, before anything is sent, above
-// MaxRecordBytes and for ids longer than keys may be.
+// Put implements broker.Store: one conditional write, which a refusal comes back from with the record that refused it.
+// ErrTooLarge, before anything is sent, above MaxRecordBytes and for ids longer than keys may be.
 func (s *Store) Put(ctx context.Context, record broker.Record, revision int64) (broker.Record, error) {
 	stored, err := s.put(ctx, record, revision)
 	if err != nil {
@@ -74,9 +73,8 @@ func (s *Store) newPut(it item, revision int64, now time.Time) *dynamodb.PutItem
 	return in
 }
 
-// write sends it. Refused: the item that is there instead, nil for none, and
-// ErrConflict. A write that finds itself there was made by a try whose answer was
-// lost: it won, and there is no answer to return.
+// write sends it. Refused: the item that is there instead, nil for none, and ErrConflict. A write that finds itself
+// there was made by a try whose answer was lost: it won, and there is no answer to return.
 func (s *Store) write(ctx context.Context, in *dynamodb.PutItemInput) (answer *dynamodb.PutItemOutput, winner item, err error) {
 	answer, err = s.client.PutItem(ctx, in, s.within(ctx))
 	refusal, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
@@ -90,8 +88,7 @@ func (s *Store) write(ctx context.Context, in *dynamodb.PutItemInput) (answer *d
 	return nil, winner, broker.ErrConflict
 }
 
-// condition holds when the stored item, absent and expired counting as revision 0,
-// has the revision.
+// condition holds when the stored item, absent and expired counting as revision 0, has the revision.
 func condition(in *dynamodb.PutItemInput, revision int64, now time.Time) {
 	in.ExpressionAttributeValues = map[string]types.AttributeValue{":now": instant(now)}
 	if revision == 0 {

@@ -56,7 +56,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitOfAPaceThatBeganAnew grows from First as at the beginning, but up to five times Max once the operation is old.
+// TestWaitOfAPaceThatBeganAnew grows from First as at the beginning, but up to five times Max once the operation is
+// old.
 func TestWaitOfAPaceThatBeganAnew(t *testing.T) {
 	t.Parallel()
 	r := stored(lc.Instance, lc.Creating)

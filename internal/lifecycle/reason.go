@@ -30,7 +30,8 @@ const (
 		"into the space, or one whose name differs only in its case. Ask the operator to rename or remove it."
 )
 
-// unknownRow is what a create or delete says that meets something which bears our marks and which the record does not know.
+// unknownRow is what a create or delete says that meets something which bears our marks and which the record does not
+// know.
 func unknownRow(r Record) string {
 	return "Cloud Foundry has a " + thing(r) + " of this id that was made by an operation which the broker's store does not " +
 		"know, perhaps because the store was restored from an older copy. Nothing was removed. " +

@@ -130,7 +130,8 @@ type Operation struct {
 	FailedDeletes         int       `json:"turned_down,omitempty"`
 	FailedDeletesByBroker int       `json:"by_broker,omitempty"`
 	NotBefore             time.Time `json:"not_before,omitzero"`
-	// PaceResetAt is when the pace last began anew, because Cloud Foundry answered again, and PaceResets how often it did.
+	// PaceResetAt is when the pace last began anew, because Cloud Foundry answered again, and PaceResets how often it
+	// did.
 	PaceResetAt time.Time `json:"resumed,omitzero"`
 	PaceResets  int       `json:"resumes,omitempty"`
 	// MarketplaceReread: the plan was refused, found in the marketplace that was read again, and gets one more try.

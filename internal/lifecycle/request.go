@@ -202,7 +202,8 @@ func outcomeOfBind(q Request) Outcome {
 	}
 }
 
-// claim makes the record of a new operation. Open calls stay in it: they may still take effect, whatever the record says.
+// claim makes the record of a new operation. Open calls stay in it: they may still take effect, whatever the record
+// says.
 func claim(r Record, effective State, q Request) Record {
 	n := r.Clone().withoutQuotes()
 	if r.State.Busy() {

@@ -86,7 +86,8 @@ func TestBindClaim(t *testing.T) {
 	})
 }
 
-// TestOrphan: what becomes of a binding's operation when its instance is another one, and that polls say the same before.
+// TestOrphan: what becomes of a binding's operation when its instance is another one, and that polls say the same
+// before.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	type test struct {

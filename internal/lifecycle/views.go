@@ -120,5 +120,6 @@ type BindingView struct {
 	Problem string
 }
 
-// of reports whether the binding belongs to this incarnation of the instance. One of another incarnation counts as gone.
+// of reports whether the binding belongs to this incarnation of the instance. One of another incarnation counts as
+// gone.
 func (b BindingView) of(r Record) bool { return b.InstanceCreateOp == r.CreateOp.ID }

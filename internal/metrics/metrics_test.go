@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scrape returns the lines of ours that are samples, in the order of the answer,
-// without buckets that count nothing new.
+// scrape returns the lines of ours that are samples, in the order of the answer, without buckets that count nothing
+// new.
 func scrape(t *testing.T, m *Metrics, prefix string) []string {
 	t.Helper()
 	answer := httptest.NewRecorder()

@@ -69,8 +69,7 @@ func shortFile(s source) []string {
 	return []string{fmt.Sprintf("%s: %d lines, over %d: which noun or use case wants its own file?", s.path, s.lines, maxFileLines)}
 }
 
-// shortFunctions counts what a reader has to follow: in a test its longest table,
-// which is data, does not count.
+// shortFunctions counts what a reader has to follow: in a test its longest table, which is data, does not count.
 func shortFunctions(s source) []string {
 	var findings []string
 	for _, declaration := range s.file.Decls {
@@ -113,11 +112,10 @@ func noInit(s source) []string {
 // set by the linker, and never again: the one way to bring them in.
 var linked = []string{"cmd/ferry version", "cmd/ferry commit", "internal/lambda build"}
 
-// noMutableState allows a package-level variable where nothing can change behind
-// a reader's back: sentinels of errors, compiled expressions, embedded files,
-// literals as bytes (Go has no constants of that type), unexported tables that nothing
-// writes (writtenTables looks), and proofs that a type has an interface's methods. Tests and the contract suites are exempt: their flags and
-// tables are variables by nature, and the race detector watches them.
+// noMutableState allows a package-level variable where nothing can change behind a reader's back: sentinels of errors,
+// compiled expressions, embedded files, literals as bytes (Go has no constants of that type), unexported tables that
+// nothing writes (writtenTables looks), and proofs that a type has an interface's methods. Tests and the contract
+// suites are exempt: their flags and tables are variables by nature, and the race detector watches them.
 func noMutableState(s source) []string {
 	if s.isTest() || strings.HasPrefix(s.path, "internal/brokertest/") {
 		return nil
@@ -197,8 +195,8 @@ func isQualified(e ast.Node, pkg string, names ...string) bool {
 	return ok && left.Name == pkg && slices.Contains(names, selector.Sel.Name)
 }
 
-// writtenTables returns every place that changes a package-level table of its package, or
-// takes its address: a table is written once, where it stands.
+// writtenTables returns every place that changes a package-level table of its package, or takes its address: a table is
+// written once, where it stands.
 func writtenTables(all []source) []string {
 	tables := map[string]bool{}
 	for _, s := range all {
@@ -304,8 +302,8 @@ func tellingName(s source) []string {
 	return nil
 }
 
-// noSleep holds for the product too: a pause that no context can end holds up a
-// shutdown, and a test that sleeps is slow on a good day and wrong on a bad one.
+// noSleep holds for the product too: a pause that no context can end holds up a shutdown, and a test that sleeps is
+// slow on a good day and wrong on a bad one.
 func noSleep(s source) []string {
 	return uses(s, "time.Sleep: wait for a channel, a condition or a context", "Sleep")
 }

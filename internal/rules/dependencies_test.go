@@ -14,8 +14,7 @@ import (
 // page is where the libraries and the tools are listed, each with its reason.
 const page = "docs/dependencies.md"
 
-// use is a library at a version and who imports it: packages of ours from the
-// root, or forTests.
+// use is a library at a version and who imports it: packages of ours from the root, or forTests.
 type use struct {
 	module, version, by string
 }
@@ -55,8 +54,8 @@ func promised(text string) map[use]bool {
 	return uses
 }
 
-// found returns the uses that the code makes of other people's modules. Tests
-// count only for modules that no product code imports.
+// found returns the uses that the code makes of other people's modules. Tests count only for modules that no product
+// code imports.
 func found(packages []listed) map[use]bool {
 	modules := map[string]listed{}
 	for _, p := range packages {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// imports are what a package may import besides the standard library and the
-// libraries that docs/dependencies.md gives it.
+// imports are what a package may import besides the standard library and the libraries that docs/dependencies.md gives
+// it.
 type imports struct {
 	own   []string // packages of ours; anything stands for all of them
 	never []string // packages of the standard library, with all below them
@@ -19,8 +19,8 @@ type imports struct {
 // anything is for the package that puts the process together.
 const anything = "*"
 
-// impure is what a pure package does without: no disk, no network, no randomness,
-// no log. The clock is kept out by TestRulesHold/time_comes_in_as_a_value.
+// impure is what a pure package does without: no disk, no network, no randomness, no log. The clock is kept out by
+// TestRulesHold/time_comes_in_as_a_value.
 var impure = []string{"os", "io/fs", "net", "syscall", "log", "math/rand", "crypto/rand", "os/exec", "runtime", "context"}
 
 // web is for the packages that do not speak HTTP: its words stop in api and cf.
@@ -77,8 +77,8 @@ func nameOf(importPath string) (string, bool) {
 	return strings.TrimPrefix(path, "internal/"), ours
 }
 
-// wrongImports returns every import that the table does not allow. Imports of
-// tests are free: a test may put packages together that do not know each other.
+// wrongImports returns every import that the table does not allow. Imports of tests are free: a test may put packages
+// together that do not know each other.
 func wrongImports(packages []listed) []string {
 	var findings []string
 	for _, p := range packages {

@@ -51,8 +51,8 @@ func parse(path string, text []byte) (source, error) {
 	return source{path, fset, file, bytes.Count(text, []byte("\n")), text}, err
 }
 
-// files returns every file that belongs to the project, by its path from the
-// root: all but what git and the build keep for themselves.
+// files returns every file that belongs to the project, by its path from the root: all but what git and the build keep
+// for themselves.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	found := map[string][]byte{}
@@ -112,8 +112,7 @@ type listed struct {
 	Imports, TestImports, XTestImports []string
 }
 
-// ours reports whether p is a package of this project as it is built: no
-// dependency, no variant made for a test.
+// ours reports whether p is a package of this project as it is built: no dependency, no variant made for a test.
 func (p listed) ours() bool {
 	return p.Module != nil && p.Module.Main && p.ForTest == "" && !strings.HasSuffix(p.ImportPath, ".test")
 }

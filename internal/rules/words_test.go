@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// alien are words that do not belong in the product, written so that this file
-// does not hold them itself.
+// alien are words that do not belong in the product, written so that this file does not hold them itself.
 var alien = map[string]*regexp.Regexp{
 	"the path of somebody's machine": regexp.MustCompile(`(^|[^A-Za-z0-9_.~-])/(work|root|home|Users)/`),
 	"the host of a registry; the environment names it": regexp.MustCompile(

@@ -8,12 +8,11 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// Tick is what an execution carries from state to state: the input of the state
-// machine, the poller's input, and its answer. It holds ids and numbers only; what a
-// platform sent besides stays in the store.
+// Tick is what an execution carries from state to state: the input of the state machine, the poller's input, and its
+// answer. It holds ids and numbers only; what a platform sent besides stays in the store.
 //
-// Executions live for days and outlast a deployment, so a field may be added, but
-// none may be renamed or become mandatory.
+// Executions live for days and outlast a deployment, so a field may be added, but none may be renamed or become
+// mandatory.
 type Tick struct {
 	Client string `json:"client"`
 	// The ids are percent-encoded: platforms choose them, JSON keeps only UTF-8.
@@ -22,8 +21,8 @@ type Tick struct {
 	Operation  string `json:"operation"`
 	// WaitSeconds is how long the state machine waits before it calls the poller.
 	WaitSeconds int64 `json:"wait_seconds"`
-	// Turn counts the poller's calls; the state machine ends before its history is
-	// full, and the janitor starts the next execution.
+	// Turn counts the poller's calls; the state machine ends before its history is full, and the janitor starts the
+	// next execution.
 	Turn int `json:"turn"`
 	// Done ends the execution.
 	Done bool `json:"done"`
@@ -47,8 +46,7 @@ func (t Tick) After(s broker.Step) Tick {
 	return t
 }
 
-// Key returns the record that the tick belongs to. The error says which part of the
-// input nobody could have written.
+// Key returns the record that the tick belongs to. The error says which part of the input nobody could have written.
 func (t Tick) Key() (broker.Key, error) {
 	instance, err := url.PathUnescape(t.InstanceID)
 	if err != nil {
@@ -69,8 +67,7 @@ func (t Tick) Key() (broker.Key, error) {
 	return broker.Key{Client: t.Client, InstanceID: instance, BindingID: binding}, nil
 }
 
-// seconds rounds up: a Wait state takes whole seconds, and a tick that comes early
-// finds nothing to do.
+// seconds rounds up: a Wait state takes whole seconds, and a tick that comes early finds nothing to do.
 func seconds(d time.Duration) int64 {
 	return int64((max(d, 0) + time.Second - 1) / time.Second)
 }
