@@ -338,7 +338,8 @@ func (e *exchange) query(name string) string {
 	return e.values.Get(name)
 }
 
-// fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs (docs/osb-choices.md).
+// fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs
+// (docs/osb-choices.md).
 func fetch(e *exchange) broker.FetchRequest {
 	return broker.FetchRequest{Client: e.client.Name, InstanceID: e.instanceID, BindingID: e.bindingID}
 }

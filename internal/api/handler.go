@@ -94,10 +94,10 @@ func (h *handler) dispatch(e *exchange) (answer, error) {
 	return answer{}, h.notFound(e)
 }
 
-// serveOSB is the one place that decides the order of checks (docs/osb-choices.md): a request that fails several of them
-// hears of the first. Logins come before the places for requests, so that strangers take none. What follows them is the
-// route's own: body size and syntax, types, mandatory fields (withBody in body.go), and then the use case, which judges
-// the catalog and the state.
+// serveOSB is the one place that decides the order of checks (docs/osb-choices.md): a request that fails several of
+// them hears of the first. Logins come before the places for requests, so that strangers take none. What follows them
+// is the route's own: body size and syntax, types, mandatory fields (withBody in body.go), and then the use case, which
+// judges the catalog and the state.
 func (h *handler) serveOSB(e *exchange) (answer, error) {
 	if err := h.authenticate(e); err != nil {
 		return answer{}, err
