@@ -38,14 +38,21 @@ build: ## build bin/ferry
 
 test: check ## what CI runs; the same as check
 
+# What is quick comes first: it says soonest what is wrong. That the generated pages are fresh is said by the tests that
+# write them, and the stage e2e is one of the tests of all packages here.
+STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients memory
+
+# Of packages one more is tested at a time than there are cores: the deployed stack mostly waits.
+ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
+
 check: ## every rule, then every test under the race detector
-	@for stage in fmt stand-in vet tidy lint asl docs-fresh fuzz-briefly clients e2e memory; do \
+	@for stage in $(STAGES); do \
 		start=$$(date +%s); \
 		$(MAKE) --no-print-directory "$$stage" || exit 1; \
 		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
 	done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m ./...
+	@$(GO) test $(RACE) -p $(ATONCE) -count=1 -timeout 20m ./...
 
 # What `sam build` calls, with ARTIFACTS_DIR. It does not tell the architecture, so that this default
 # has to be the template's; for x86_64: GOARCH=amd64 sam build. FERRY_BUILD_TAGS=local is for sam-local alone.
@@ -82,12 +89,14 @@ docs: ## write the generated pages anew (docs/lifecycle.md, docs/osb-conformance
 	@out=$$($(GO) test -count=1 ./internal/conformance -run '^TestConformance$$' -update 2>&1) || { echo "$$out"; exit 1; }
 	@out=$$($(GO) test -count=1 ./internal/lambda -run '^TestCostPage$$' -update 2>&1) || { echo "$$out"; exit 1; }
 
+# Each as its name and its package.
+FUZZERS = grep -r --include='*_test.go' '^func Fuzz' cmd internal | \
+	sed 's|^\(.*\)/[^/]*_test.go:func \(Fuzz[A-Za-z0-9_]*\)(.*|\2 ./\1|' | sort
+
 fuzz: ## call every fuzz target a fixed number of times (FUZZ=2000x)
-	@grep -rl --include='*_test.go' '^func Fuzz' cmd internal | sort | while read -r file; do \
-		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
-			echo "$$target ($$file)"; \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime=$(FUZZ) "./$$(dirname "$$file")" || exit 1; \
-		done || exit 1; \
+	@$(FUZZERS) | while read -r target package; do \
+		echo "$$target ($$package)"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime=$(FUZZ) "$$package" || exit 1; \
 	done
 
 PYTHON ?= python3
@@ -140,18 +149,41 @@ tidy: # go.mod and go.sum say what the code needs, no more and no less
 	@$(GO) -C tools mod tidy -diff
 	@$(GO) -C clienttest mod tidy -diff
 
+LINTERS := lint-staticcheck lint-errcheck lint-exhaustive lint-deadcode
+.PHONY: $(LINTERS)
+
 lint: tools # exclusions stand in staticcheck.conf and in tools/, with their reasons
+	@$(MAKE) --no-print-directory -j 2 $(LINTERS)
+
+lint-staticcheck:
 	@$(TOOLS)/staticcheck $(PKGS)
 	@$(TOOLS)/staticcheck -tags local ./functions/api
-	@$(TOOLS)/errcheck -exclude tools/errcheck-excludes.txt $(PKGS)
 	@cd clienttest && $(TOOLS)/staticcheck ./...
-	@$(TOOLS)/exhaustive -d $(PKGS) # -d: a default says that the rest was thought of
+
+lint-errcheck:
+	@$(TOOLS)/errcheck -exclude tools/errcheck-excludes.txt $(PKGS)
+
+lint-exhaustive: # -d: a default says that the rest was thought of
+	@$(TOOLS)/exhaustive -d $(PKGS)
+
+# Of the whole program only. Functions that one of the two builds calls are not dead: what the tag local leaves out, or
+# alone brings in.
+lint-deadcode:
+	@test '$(PKGS)' = ./... || exit 0; \
+	$(TOOLS)/deadcode ./cmd/... ./functions/... >.cache/deadcode.txt && \
+	$(TOOLS)/deadcode -tags local ./cmd/... ./functions/... >.cache/deadcode-local.txt || exit 1; \
+	! grep -Fxf .cache/deadcode.txt .cache/deadcode-local.txt || \
+		{ echo "no program calls these: tests have no need of a function that the product has not"; exit 1; }
 
 tools: # built by the go of today, or they refuse the code of today; nothing to do costs nothing
 	@cd tools && GOBIN='$(TOOLS)' $(GO) install tool
 
-fuzz-briefly: # no time to find much, but every target runs, on its whole corpus
-	@$(MAKE) --no-print-directory fuzz FUZZ=300x >.cache/fuzz.log 2>&1 || { cat .cache/fuzz.log; exit 1; }
+# No time to find much, but every target runs, on the whole corpus that is in the repository. What earlier runs found
+# on this machine is left out: it grows with each of them, and the time with it.
+fuzz-briefly:
+	@rm -rf .cache/fuzz && mkdir -p .cache/fuzz
+	@$(FUZZERS) | xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0\$$" -fuzztime=300x "$$1" \
+		-args -test.fuzzcachedir="$(CURDIR)/.cache/fuzz/found" >".cache/fuzz/$$0.log" 2>&1' || { cat .cache/fuzz/*.log; exit 1; }
 
 clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
 	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...

@@ -387,7 +387,9 @@ func titled(columns ...string) *markdown {
 	return b
 }
 
-func (b *markdown) row(cells ...string) { fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | ")) }
+func (b *markdown) row(cells ...string) {
+	_, _ = fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+}
 
 // number prints a quantity with as many digits as it needs.
 func number(n float64) string {

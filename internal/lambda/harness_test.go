@@ -242,7 +242,7 @@ func (h *harness) settle(ctx context.Context) {
 	again := time.NewTicker(time.Millisecond)
 	defer again.Stop()
 	for late := time.After(10 * time.Second); !h.held; {
-		state := string(h.controlled("GET", "state", "").Body.Bytes())
+		state := h.controlled("GET", "state", "").Body.String()
 		if !strings.Contains(state, `"state":"in progress"`) && !strings.Contains(state, `"state":"initial"`) {
 			return
 		}
