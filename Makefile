@@ -25,7 +25,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench shape docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients memory e2e e2e-aws
+.PHONY: help run build test check bench shape docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients e2e e2e-aws
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -40,7 +40,7 @@ test: check ## what CI runs; the same as check
 
 # What is quick comes first: it says soonest what is wrong. That the generated pages are fresh is said by the tests that
 # write them, and the stage e2e is one of the tests of all packages here.
-STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients memory
+STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients
 
 # Of packages one more is tested at a time than there are cores: the deployed stack mostly waits.
 ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
@@ -192,9 +192,6 @@ e2e: stand-in # build and deploy to the stand-in for AWS, play platforms and fau
 	@$(GO) test $(RACE) -count=1 -v -timeout 15m -skip '^TestOnAWS$$' ./internal/deployed >.cache/e2e.log 2>&1 || { cat .cache/e2e.log; exit 1; }
 	@sed -n 's/^ *[a-z_]*_test.go:[0-9]*: \(stage .*\)/  \1/p' .cache/e2e.log
 	@echo "  $$(grep -a -c -e '--- PASS' .cache/e2e.log) tests and cases passed, $$(grep -a -c -e '--- SKIP' .cache/e2e.log) skipped"
-
-memory: # the size of a process is not measured under the race detector
-	@$(GO) test -count=1 -run '^TestTenThousand' ./internal/bolt
 
 asl: # the state machine by its linter; the only stage that wants Node, and goes without
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory asl-validator; else \
