@@ -39,11 +39,8 @@ build: ## build bin/ferry
 test: check ## what CI runs; the same as check
 
 # What is quick comes first: it says soonest what is wrong. That the generated pages are fresh is said by the tests that
-# write them, and the stage e2e is one of the tests of all packages here.
-STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients
-
-# Of packages one more is tested at a time than there are cores: the deployed stack mostly waits.
-ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1)))
+# write them.
+STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients e2e
 
 check: ## every rule, then every test under the race detector
 	@for stage in $(STAGES); do \
@@ -52,7 +49,7 @@ check: ## every rule, then every test under the race detector
 		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
 	done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	@$(GO) test $(RACE) -p $(ATONCE) -count=1 -timeout 20m ./...
+	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m ./...
 
 # What `sam build` calls, with ARTIFACTS_DIR. It does not tell the architecture, so that this default
 # has to be the template's; for x86_64: GOARCH=amd64 sam build. FERRY_BUILD_TAGS=local is for sam-local alone.
