@@ -14,12 +14,12 @@ import (
 // TestConformance plays the clauses of OSB 2.17 on a process, over plain HTTP (HTTP-18).
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	c := start(t, budget(8*time.Second), func(s *settings) {
+	c := start(t, budget(20*time.Second), func(s *settings) {
 		s.config.Clients[0].Catalog.Rotatable = []string{"postgres/small", "postgres/async-bindings"}
 		s.config.Limits.ConcurrentRequests = 4000
 	})
 	osbtest.Run(t, osbtest.Target{
-		Tenant: c.Tenant, Other: &c.other, Bindable: "postgres/small", Crowd: 20, Repeats: 20, Beside: 16, Verbatim: true,
+		Tenant: c.Tenant, Other: &c.other, Bindable: "postgres/small", Crowd: 20, Repeats: 5, Beside: 4, Verbatim: true,
 		Logged: func(parts ...string) bool { return len(c.journal.find(slog.LevelInfo, parts...)) > 0 },
 	})
 }

@@ -58,7 +58,7 @@ func TestOutage(t *testing.T) {
 	for name, f := range map[string]fault{"HTML": html(503), "nothing": dropped()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			outage(start(t, warnings, budget(time.Second)), f)
+			outage(start(t, warnings, budget(4*time.Second)), f)
 		})
 	}
 }

@@ -57,11 +57,19 @@ func (c Tenant) Print(id, binding string) string {
 		paths = append(paths, BindingPath(id, binding))
 	}
 	for _, path := range paths {
-		for _, a := range []Answer{c.Fetch(path), c.Poll(path, "")} {
-			_, _ = fmt.Fprintf(&out, "%s %d %s\n", a.Request, a.Status, a.Body)
-		}
+		fetched, polled := c.Fetch(path), c.Poll(path, "")
+		_, _ = fmt.Fprintf(&out, "%s %d %s\n", fetched.Request, fetched.Status, fetched.Body)
+		_, _ = fmt.Fprintf(&out, "%s %d %s\n", polled.Request, polled.Status, settled(polled))
 	}
 	return out.String()
+}
+
+// settled is the body of a poll without what an operation that runs waits for: that changes by itself.
+func settled(poll Answer) string {
+	if poll.State() == "in progress" {
+		return poll.State()
+	}
+	return poll.Body
 }
 
 // Traceless does what must change nothing, and checks that it left no trace (ERR-12).
