@@ -73,6 +73,9 @@ func TestRetryAfterIsAUnixTime(t *testing.T) {
 	c.must(200, "POST", "/__sim/limits", `{"requests":1,"window_ms":60000,"retry_after":"unix"}`)
 	c.must(200, "GET", "/v3/spaces", "")
 	c.must(429, "GET", "/v3/spaces", "").headers(t, "Retry-After", "1773157829", "X-RateLimit-Reset", "1773157829")
+	c.must(200, "POST", "/__sim/limits", `{}`) // all windows begin again
+	c.must(200, "GET", "/v3/spaces", "")
+	c.must(429, "GET", "/v3/spaces", "")
 	c.must(200, "POST", "/__sim/reset", "")
 	for range 3 {
 		c.must(200, "GET", "/v3/spaces", "")
