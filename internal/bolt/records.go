@@ -19,18 +19,42 @@ const MaxRecordBytes = 400 << 10
 // Get implements broker.Store. What it returns is durable.
 func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	var r broker.Record
-	err := s.view(ctx, func(tx *bbolt.Tx) error {
-		it, err := s.live(tx.Bucket(itemsBucket).Get(itemID(key)))
-		if err != nil {
-			return err
-		}
-		r, err = it.record(key)
+	err := s.view(ctx, func(tx *bbolt.Tx) (err error) {
+		r, err = s.read(tx, key)
 		return err
 	})
 	if err != nil {
 		return broker.Record{}, fmt.Errorf("get %s: %w", named(key), err)
 	}
 	return r, nil
+}
+
+// GetAll implements broker.Store.
+func (s *Store) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all := make([]broker.Got, len(keys))
+	err := s.view(ctx, func(tx *bbolt.Tx) error {
+		for i, key := range keys {
+			r, err := s.read(tx, key)
+			if err != nil {
+				err = fmt.Errorf("get %s: %w", named(key), err)
+			}
+			all[i] = broker.Got{Record: r, Err: err}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("get %d records: %w", len(keys), err)
+	}
+	return all, nil
+}
+
+// read returns the record of the key, or ErrNotFound for none and an expired one.
+func (s *Store) read(tx *bbolt.Tx, key broker.Key) (broker.Record, error) {
+	it, err := s.live(tx.Bucket(itemsBucket).Get(itemID(key)))
+	if err != nil {
+		return broker.Record{}, err
+	}
+	return it.record(key)
 }
 
 // live decodes a stored value, or returns ErrNotFound for none and an expired one.

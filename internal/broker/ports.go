@@ -16,6 +16,10 @@ type Store interface {
 	// Get returns the record, or ErrNotFound for one that was never stored or has expired, however late the store
 	// deletes it.
 	Get(ctx context.Context, key Key) (Record, error)
+	// GetAll returns for each of the keys, in their order, what Get would return during this call; it is no snapshot of
+	// them all. The keys are distinct, and as many as the caller likes. Its error says that the store did not answer;
+	// then nothing is known of any.
+	GetAll(ctx context.Context, keys []Key) ([]Got, error)
 	// Put stores record with Revision revision+1 on condition that the stored one (absent and expired count as 0) has
 	// the given revision, and returns what it stored. When it returns nil the record is durable. Refused: the record
 	// now stored (its Revision is 0 when there is none) and ErrConflict. Any other error leaves open whether the write
@@ -28,6 +32,12 @@ type Store interface {
 	// is on exactly one page, whatever becomes of those before it. It may lag behind: callers read the record again
 	// before they act.
 	Unfinished(ctx context.Context, due time.Time, after string, limit int) (UnfinishedPage, error)
+}
+
+// Got is what Store.GetAll knows of one key: a record, or the error that Get would return.
+type Got struct {
+	Record Record
+	Err    error
 }
 
 // UnfinishedPage is a part of what Store.Unfinished lists.
@@ -184,6 +194,15 @@ type Advancer interface {
 	// Advance does one tick of the operation. An error means that nothing is known to have changed and that the caller
 	// tries again after a pause.
 	Advance(ctx context.Context, key Key, operation string) (Step, error)
+}
+
+// CrowdAdvancer does one step of many operations. Broker implements it.
+type CrowdAdvancer interface {
+	// AdvanceAll does one tick of each of the operations, which are all of one client, side by side, and returns when
+	// all have ended. What they look for in Cloud Foundry is asked together. It calls ended once for each operation,
+	// with its index and what Advance would return, as soon as its tick is over, from any goroutine. A tick that panics
+	// ends with an error, a *PanicError.
+	AdvanceAll(ctx context.Context, operations []Unfinished, ended func(i int, step Step, err error))
 }
 
 // Step is what a tick left to do.

@@ -46,6 +46,15 @@ func (s *MemoryStore) Get(ctx context.Context, key broker.Key) (broker.Record, e
 	return r, nil
 }
 
+// GetAll implements broker.Store.
+func (s *MemoryStore) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all := make([]broker.Got, len(keys))
+	for i, key := range keys {
+		all[i].Record, all[i].Err = s.Get(ctx, key)
+	}
+	return all, ctx.Err()
+}
+
 // living is called with the lock held; it returns a copy of an unexpired record.
 func (s *MemoryStore) living(key broker.Key) (broker.Record, bool) {
 	r, ok := s.records[key]

@@ -87,6 +87,13 @@ func (g gatedStore) Put(ctx context.Context, r broker.Record, revision int64) (b
 	})
 }
 
+// GetAll is a step of the schedule.
+func (g gatedStore) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	return gate(ctx, g.s, "GetAll", nil, func(ctx context.Context) ([]broker.Got, error) {
+		return g.Store.GetAll(ctx, keys)
+	})
+}
+
 // Bindings is a step of the schedule.
 func (g gatedStore) Bindings(ctx context.Context, instance broker.Key) ([]broker.Record, error) {
 	return gate(ctx, g.s, "Bindings", nil, func(ctx context.Context) ([]broker.Record, error) {

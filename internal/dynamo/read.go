@@ -24,6 +24,19 @@ func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) 
 	return r, nil
 }
 
+// GetAll implements broker.Store.
+func (s *Store) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all := make([]broker.Got, len(keys))
+	for i, key := range keys {
+		r, err := s.Get(ctx, key)
+		if err != nil && !errors.Is(err, broker.ErrNotFound) {
+			return nil, err
+		}
+		all[i] = broker.Got{Record: r, Err: err}
+	}
+	return all, nil
+}
+
 func (s *Store) record(ctx context.Context, key broker.Key) (broker.Record, error) {
 	at, err := placeOf(key)
 	if errors.Is(err, broker.ErrTooLarge) {
