@@ -70,7 +70,7 @@ func TestTheTableKnowsEveryCode(t *testing.T) {
 	}
 }
 
-// ERR-01 to ERR-16, E1 to E5.
+// ERR-01 to ERR-16.
 func TestErrorsOnTheWire(t *testing.T) {
 	t.Parallel()
 	no := false
@@ -199,7 +199,8 @@ func failing(err error) fakeBroker {
 	}
 }
 
-// Decided 13.
+// TestLevelsOfRefusals: what a platform or a backing broker causes is logged at INFO, what an operator should look at
+// is a WARN, and a fault of ours an ERROR.
 func TestLevelsOfRefusals(t *testing.T) {
 	t.Parallel()
 	for _, code := range codes(t) {

@@ -14,7 +14,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 )
 
-// Each request here has every later fault as well; the first one answers (C3, AUTH-06).
+// Each request here has every later fault as well; the first one answers (AUTH-06, "Order" in docs/osb-choices.md).
 func TestOrderOfChecks(t *testing.T) {
 	t.Parallel()
 	small := func(o *Options) { o.RequestBytes, o.ParametersBytes = 300, 20 }
@@ -99,7 +99,8 @@ func TestRequestsAboveTheLimitAreTurnedAwayUnread(t *testing.T) {
 	}
 }
 
-// HTTP-20, Decided 11.
+// TestPathsAndMethodsThatDoNotExist: HTTP-20. A known path with another method is 405 with Allow, any other path 404;
+// both only after 401, and never a redirect.
 func TestPathsAndMethodsThatDoNotExist(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -163,8 +163,8 @@ func TestAHeldBindThatTheBackendRefuses(t *testing.T) {
 		want broker.Code
 	}{
 		"BIND-19 for want of an app": {brokertest.End{Fail: true, FromBackingBroker: true, Code: osb.RequiresApp}, broker.CodeRequiresApp},
-		"Decided 6 with a sentence":  {brokertest.Rejected("out of users"), broker.CodeBackend},
-		"Decided 6 without one":      {brokertest.End{Fail: true}, broker.CodeBackend},
+		"with a sentence":            {brokertest.Rejected("out of users"), broker.CodeBackend},
+		"without one":                {brokertest.End{Fail: true}, broker.CodeBackend},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,8 +208,8 @@ func TestALeftoverThatCannotBeRemovedIsNoSuccess(t *testing.T) {
 func TestAHeldBindWaitsForItsInstance(t *testing.T) {
 	t.Parallel()
 	for name, busy := range map[string]func(*run) string{
-		"Decided 5 while it is created": func(r *run) string { return r.accepted(r.put()) },
-		"Decided 5 while it is updated": func(r *run) string { r.ready(); return r.accepted(r.patch(brokertest.PlanLarge)) },
+		"while it is created": func(r *run) string { return r.accepted(r.put()) },
+		"while it is updated": func(r *run) string { r.ready(); return r.accepted(r.patch(brokertest.PlanLarge)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -241,7 +241,7 @@ func TestAHeldBindWaitsForItsInstance(t *testing.T) {
 	}
 }
 
-// TestABindThatCannotBeFetchedIsHeld: F2, whatever the platform accepts.
+// TestABindThatCannotBeFetchedIsHeld, whatever the platform accepts: its result could not be fetched later.
 func TestABindThatCannotBeFetchedIsHeld(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, quick())

@@ -150,7 +150,7 @@ func TestACancelledOperationKeepsNoParameters(t *testing.T) {
 	}
 }
 
-// TestParametersPassThrough: law 9, Decided 14. They reach Cloud Foundry letter for letter, are dropped once it took
+// TestParametersPassThrough: law 9. They reach Cloud Foundry letter for letter, are dropped once it took
 // them, and are in no log.
 func TestParametersPassThrough(t *testing.T) {
 	t.Parallel()

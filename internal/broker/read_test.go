@@ -327,7 +327,7 @@ func TestFetchWhileCloudFoundryIsBusy(t *testing.T) {
 	}
 }
 
-// TestPolls: OSB "Polling Last Operation", B1, B3, B9.
+// TestPolls: OSB "Polling Last Operation", and "Deletes and polls" in docs/osb-choices.md.
 func TestPolls(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
@@ -368,7 +368,7 @@ func TestPolls(t *testing.T) {
 	expect("forgotten", map[string]string{"": "NotFound", made: "NotFound", gone: "Gone"})
 }
 
-// TestFetch: B10.
+// TestFetch: what a GET answers in each state ("Deletes and polls" in docs/osb-choices.md).
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	for state, want := range map[string]string{

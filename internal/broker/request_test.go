@@ -80,7 +80,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestSameProvision: what counts in a PUT (docs/osb-choices.md and Decided 14).
+// TestSameProvision: what counts in a PUT ("Duplicates and requests that meet" in docs/osb-choices.md). Numbers in
+// parameters are compared exactly.
 func TestSameProvision(t *testing.T) {
 	t.Parallel()
 	asItIs := same[broker.ProvisionRequest]
@@ -150,26 +151,26 @@ func TestRefusals(t *testing.T) {
 	}{
 		"PROV-05 an unknown offering":      {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.ServiceID = "x" }), broker.CodeBadRequest},
 		"PROV-06 a plan of another one":    {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanPlain) }), broker.CodeBadRequest},
-		"C3 the catalog before the flag":   {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = "x"; q.AcceptsIncomplete = false }), broker.CodeBadRequest},
+		"the catalog before the flag":      {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = "x"; q.AcceptsIncomplete = false }), broker.CodeBadRequest},
 		"PROV-23 without the flag":         {absent, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
 		"PROV-24 another version":          {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
 		"PROV-13 parameters not an object": {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`[1]`) }), broker.CodeBadRequest},
-		"Decided 12 a key that is twice":   {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`{"a":1,"a":1}`) }), broker.CodeBadRequest},
-		"A4 a duplicate without the flag":  {func(r *run) { r.accepted(r.put()) }, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
-		"A8 an update of nothing":          {absent, patchOf(toLarge), broker.CodeNotFound},
+		"a key that occurs twice":          {absent, putOf(func(q *broker.ProvisionRequest) { q.Body.Parameters = json.RawMessage(`{"a":1,"a":1}`) }), broker.CodeBadRequest},
+		"a duplicate without the flag":     {func(r *run) { r.accepted(r.put()) }, putOf(func(q *broker.ProvisionRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"an update of nothing":             {absent, patchOf(toLarge), broker.CodeNotFound},
 		"UPD-36 another service_id":        {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.ServiceID = brokertest.ServicePlain }), broker.CodeBadRequest},
 		"UPD-04 an unknown plan":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
 		"UPD-23 without the flag":          {ready, patchOf(func(q *broker.UpdateRequest) { toLarge(q); q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
-		"C3 without effect or flag":        {ready, patchOf(func(q *broker.UpdateRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
+		"without effect or flag":           {ready, patchOf(func(q *broker.UpdateRequest) { q.AcceptsIncomplete = false }), broker.CodeAsyncRequired},
 		"UPD-24 another version":           {ready, patchOf(func(q *broker.UpdateRequest) { q.Body.MaintenanceInfo = &osb.MaintenanceInfo{Version: "0"} }), broker.CodeMaintenanceInfoConflict},
 		"DEP-11 a delete without the flag": {ready, deleteWith("", syncDelete), broker.CodeAsyncRequired},
-		"B5 of an absent one as well":      {absent, deleteWith("", syncDelete), broker.CodeAsyncRequired},
-		"A8 a bind to nothing":             {absent, bindWith(same), broker.CodeNotFound},
+		"of an absent one as well":         {absent, deleteWith("", syncDelete), broker.CodeAsyncRequired},
+		"a bind to nothing":                {absent, bindWith(same), broker.CodeNotFound},
 		"a bind of another offering":       {ready, bindWith(func(q *broker.BindRequest) { q.Body.ServiceID = "x" }), broker.CodeBadRequest},
 		"BIND-43 a bind of no known plan":  {ready, bindWith(func(q *broker.BindRequest) { q.Body.PlanID = "x" }), broker.CodeBadRequest},
 		"BIND-18 a bind for another app":   {bound, bindWith(func(q *broker.BindRequest) { q.Body.AppGUID = "x" }), broker.CodeConflict},
 		"BIND-18 other parameters":         {bound, bindWith(func(q *broker.BindRequest) { q.Body.Parameters = json.RawMessage(`{"a":1}`) }), broker.CodeConflict},
-		"Decided 5 a bind while deleting":  {func(r *run) { r.ready(); r.accepted(r.remove()) }, bindWith(same), broker.CodeConcurrency},
+		"a bind while deleting":            {func(r *run) { r.ready(); r.accepted(r.remove()) }, bindWith(same), broker.CodeConcurrency},
 		"a bind after a failed create":     {func(r *run) { r.failed(r.accepted(r.put())) }, bindWith(same), broker.CodeNotFound},
 		"UNB-03 an unbind without its ids": {bound, deleteWith("b", func(q *broker.DeleteRequest) { q.ServiceID = "" }), broker.CodeBadRequest},
 	} {
@@ -186,7 +187,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestGoneMovesOnlyCounters: B4, UNB-12. A 410 needs neither ids nor flag for a binding, and is itself a write.
+// TestGoneMovesOnlyCounters: UNB-12. A 410 needs neither ids nor flag for a binding, and is itself a write.
 func TestGoneMovesOnlyCounters(t *testing.T) {
 	t.Parallel()
 	r := newRun(t, brokertest.ScheduleOptions{})
@@ -245,8 +246,8 @@ func TestASlowStore(t *testing.T) {
 	}
 }
 
-// TestRetryAfterEndsWithTheOperation (Decided 11): until the deadline the time to wait does not lead beyond it, and
-// after it the end is due at any moment.
+// TestRetryAfterEndsWithTheOperation ("Retry-After" in docs/osb-choices.md): until the deadline the time to wait does not
+// lead beyond it, and after it the end is due at any moment.
 func TestRetryAfterEndsWithTheOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -86,8 +86,8 @@ func aimed(rec Record) Attributes {
 	return rec.Attributes
 }
 
-// nameForeignKeys logs the keys of others that Cloud Foundry removes together with the instance (osb-choices, Decided
-// 8). Not knowing them stops nothing.
+// nameForeignKeys logs the keys of others that Cloud Foundry removes together with the instance (DEP-04 in
+// docs/osb-choices.md). Not knowing them stops nothing.
 func (dr *driver) nameForeignKeys(ctx context.Context, backend Backend, rec Record, guid string) {
 	names, err := backend.ForeignKeys(ctx, guid)
 	if err != nil || len(names) == 0 {

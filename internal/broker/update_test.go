@@ -136,7 +136,7 @@ func TestOneRequestSeesOneCatalog(t *testing.T) {
 	}
 }
 
-// TestUpdateRules: osb-choices G, UPD-05 to UPD-33.
+// TestUpdateRules: UPD-05 to UPD-33, and "Updates, parameters and errors" in docs/osb-choices.md.
 func TestUpdateRules(t *testing.T) {
 	t.Parallel()
 	params := func(text string) func(*broker.UpdateRequest) {
@@ -213,7 +213,7 @@ func TestAnUpdateThatThePlanForbids(t *testing.T) {
 	r.unchanged(before)
 }
 
-// TestTheContextOfAnUpdateIsKept: G6, also when there is nothing to carry out.
+// TestTheContextOfAnUpdateIsKept, also when there is nothing to carry out.
 func TestTheContextOfAnUpdateIsKept(t *testing.T) {
 	t.Parallel()
 	r := newReady(t, brokertest.ScheduleOptions{})
