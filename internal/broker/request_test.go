@@ -246,8 +246,8 @@ func TestASlowStore(t *testing.T) {
 	}
 }
 
-// TestRetryAfterEndsWithTheOperation ("Retry-After" in docs/osb-choices.md): until the deadline the time to wait does not
-// lead beyond it, and after it the end is due at any moment.
+// TestRetryAfterEndsWithTheOperation ("Retry-After" in docs/osb-choices.md): until the deadline the time to wait does
+// not lead beyond it, and after it the end is due at any moment.
 func TestRetryAfterEndsWithTheOperation(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
