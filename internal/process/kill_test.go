@@ -23,8 +23,8 @@ const (
 )
 
 // TestKill kills brokers (SIGKILL) while platforms work with them, and starts them again; Cloud Foundry lives on. See
-// design laws 1 to 6: every accepted operation ends by itself, what was made was made once, duplicates and repeated
-// requests get the right answer, and nothing is left over.
+// laws 1 to 6 of ARCHITECTURE.md: every accepted operation ends by itself, what was made was made once, duplicates and
+// repeated requests get the right answer, and nothing is left over.
 //
 // docs/protocol.md section 12 allows one exception to "once": a POST whose sender died, and that takes effect only
 // after its successor has looked, may be carried out although the row that the successor made is gone again. The proxy
