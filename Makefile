@@ -62,8 +62,8 @@ $(FUNCTIONS):
 	@CGO_ENABLED=0 GOOS=linux GOARCH=$${GOARCH:-arm64} $(GO) build -trimpath -tags lambda.norpc$(FERRY_BUILD_TAGS:%=,%) \
 		-ldflags '-s -w -X $(MODULE)/internal/lambda.build=$(VERSION)' -o '$(ARTIFACTS_DIR)/bootstrap' ./functions/$(FUNCTION)
 
-bench: ## measure
-	@$(GO) test -run '^$$' -bench . -benchmem ./internal/bench/...
+bench: ## measure, also against a broker in memory that is made with brokerapi
+	@$(GO) test -run '^$$' -bench . -benchmem -timeout 20m ./internal/bench
 	@echo "Calls to Cloud Foundry, once login, org, space and plan are known:"
 	@$(GO) test -count=1 -run '^TestCallBudget$$' -v ./internal/acceptance | sed -n 's/^ *budget_test.go:[0-9]*: /  /p'
 
@@ -139,12 +139,12 @@ fmt: # gofmt would change nothing
 vet: # go vet
 	@$(GO) vet $(PKGS)
 	@$(GO) vet -tags local ./functions/api
-	@$(GO) -C clienttest vet ./...
+	@for module in clienttest internal/bench/peer; do $(GO) -C $$module vet ./... || exit 1; done
 
 tidy: # go.mod and go.sum say what the code needs, no more and no less
 	@$(GO) mod tidy -diff
 	@$(GO) -C tools mod tidy -diff
-	@$(GO) -C clienttest mod tidy -diff
+	@for module in clienttest internal/bench/peer; do $(GO) -C $$module mod tidy -diff || exit 1; done
 
 LINTERS := lint-staticcheck lint-errcheck lint-exhaustive lint-deadcode
 .PHONY: $(LINTERS)
@@ -155,7 +155,7 @@ lint: tools # exclusions stand in staticcheck.conf and in tools/, with their rea
 lint-staticcheck:
 	@$(TOOLS)/staticcheck $(PKGS)
 	@$(TOOLS)/staticcheck -tags local ./functions/api
-	@cd clienttest && $(TOOLS)/staticcheck ./...
+	@for module in clienttest internal/bench/peer; do (cd $$module && $(TOOLS)/staticcheck ./...) || exit 1; done
 
 lint-errcheck:
 	@$(TOOLS)/errcheck -exclude tools/errcheck-excludes.txt $(PKGS)

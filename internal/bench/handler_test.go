@@ -25,15 +25,25 @@ import (
 // tenant is the only platform of these measurements.
 const tenant = "tenant"
 
-// newHandler returns the border over the use cases, the real catalog and the real store, with the log and the figures
-// of a process in earnest, and no socket. The marketplace has so many offerings of eight plans. Instance "i" is ready.
+// newHandler returns the handler of newBroker for a test. Instance "i" is ready.
 func newHandler(tb testing.TB, offerings int) http.Handler {
 	tb.Helper()
-	store, err := bolt.Open(tb.Context(), bolt.Options{Dir: tb.TempDir(), Now: time.Now})
+	h, store, err := newBroker(tb.Context(), tb.TempDir(), offerings)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _ = store.Close() })
+	newCaller(creation()).call(tb, h, http.StatusAccepted)
+	return h
+}
+
+// newBroker returns the border over the use cases, the real catalog and the real store in a folder, with the log and
+// the figures of a process in earnest, and no socket. The marketplace has so many offerings of eight plans.
+func newBroker(ctx context.Context, folder string, offerings int) (http.Handler, *bolt.Store, error) {
+	store, err := bolt.Open(ctx, bolt.Options{Dir: folder, Now: time.Now})
+	if err != nil {
+		return nil, nil, err
+	}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	cloud := brokertest.NewFakeCloud(brokertest.CloudOptions{Now: time.Now})
 	market := catalog.New(catalog.Options{Store: store, Now: time.Now, Logger: logger, Sources: []catalog.Source{{
@@ -44,12 +54,10 @@ func newHandler(tb testing.TB, offerings int) http.Handler {
 		Store: store, Backends: map[string]ferry.Backend{tenant: cloud}, Catalog: market,
 		Workflow: starts, Now: time.Now, Random: rand.Reader, Logger: logger, Process: "bench", OnlyProcess: true,
 	})
-	h := api.New(api.Options{
+	return api.New(api.Options{
 		Broker: starts.broker, Catalog: market, Now: time.Now, Logger: logger, Observer: metrics.New(),
 		Clients: []api.Client{{Name: tenant, Credentials: []api.Credential{{Username: tenant, Password: "secret"}}}},
-	})
-	newCaller(creation()).call(tb, h, http.StatusAccepted)
-	return h
+	}), store, nil
 }
 
 // widened is the marketplace of the fake cloud with offerings after the model of its first one.
@@ -68,17 +76,19 @@ func widened(ctx context.Context, cloud *brokertest.FakeCloud, offerings int) (f
 	return m, err
 }
 
-// inline is a workflow that is over before the answer is sent.
+// inline is a workflow that is over before the answer is sent. It carries out what is asked of instance "i", and
+// nothing of others, which are there to be accepted.
 type inline struct{ broker *ferry.Broker }
 
 // Start implements broker.Workflow.
 func (w *inline) Start(ctx context.Context, start ferry.Start) error {
-	for {
+	for start.Key.InstanceID == "i" {
 		step, err := w.broker.Advance(ctx, start.Key, start.Operation)
 		if err != nil || step.Done {
 			return err
 		}
 	}
+	return nil
 }
 
 // caller sends one request again and again without allocating anything for it: what is measured is the broker's own.
