@@ -141,7 +141,7 @@ func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
 		Workflow: work, Now: h.now, Logger: logger, Outages: outages, Process: "process", OnlyProcess: true,
 		Pace: lifecycle.Pace{First: 2 * time.Second, Max: time.Minute},
 	})
-	work.Use(counted{b, h.ticks})
+	work.Use(loop.OneByOne{Advancer: counted{b, h.ticks}})
 	network := &http.Client{Transport: direct{"sim": control, "broker": api.New(api.Options{
 		Broker: b, Catalog: catalogs, Now: h.now, Logger: logger,
 		Clients: []api.Client{{Name: "demo", Credentials: []api.Credential{{Username: "demo", Password: "demo"}}}},

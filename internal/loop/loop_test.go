@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +20,7 @@ import (
 	"github.com/ferry-broker/ferry/internal/loop"
 )
 
-var _ broker.Advancer = (*driver)(nil)
+var _ broker.CrowdAdvancer = (*driver)(nil)
 
 // driver notes every step that it is asked for, and answers with what step returns.
 type driver struct {
@@ -36,20 +38,33 @@ func newDriver(step func(context.Context, string, int) (broker.Step, error)) *dr
 	return &driver{step: step, began: time.Now(), counts: map[string]int{}}
 }
 
-func (d *driver) Advance(ctx context.Context, _ broker.Key, operation string) (broker.Step, error) {
+func (d *driver) AdvanceAll(ctx context.Context, operations []broker.Unfinished, ended func(int, broker.Step, error)) {
 	d.mu.Lock()
-	d.counts[operation]++
-	n := d.counts[operation]
-	d.steps = append(d.steps, fmt.Sprintf("%s at %s", operation, time.Since(d.began)))
-	d.at++
+	for _, u := range operations {
+		d.steps = append(d.steps, fmt.Sprintf("%s at %s", u.Operation, time.Since(d.began)))
+	}
+	d.at += len(operations)
 	d.highest = max(d.highest, d.at)
 	d.mu.Unlock()
-	defer func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.at--
-	}()
-	return d.step(ctx, operation, n)
+	var all sync.WaitGroup
+	for i, u := range operations {
+		all.Go(func() {
+			step, err := d.step(ctx, u.Operation, d.count(u.Operation))
+			d.mu.Lock()
+			d.at--
+			d.mu.Unlock()
+			ended(i, step, err)
+		})
+	}
+	all.Wait()
+}
+
+// count returns which step of the operation this is.
+func (d *driver) count(operation string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.counts[operation]++
+	return d.counts[operation]
 }
 
 // saw fails unless these were the steps so far.
@@ -121,8 +136,9 @@ func TestAStartMovesTheNextStepForwardNeverBack(t *testing.T) {
 		if n := l.Running(); n != 1 {
 			t.Errorf("%d operations run, want 1", n)
 		}
+		start(t, l, "op", 2*time.Hour)
 		pass(time.Hour)
-		d.saw(t, "op at 1s", "op at 1m1s")
+		d.saw(t, "op at 1s", "op at 1m5s")
 	})
 }
 
@@ -184,54 +200,106 @@ func TestAPanicIsLoggedAndOthersGoOn(t *testing.T) {
 	panicking := func() *driver {
 		return newDriver(func(_ context.Context, operation string, n int) (broker.Step, error) {
 			if operation == "bad" && n < 3 {
-				panic("s3cr3t")
+				return broker.Step{}, &broker.PanicError{Type: "string", Stack: "main.go:7"}
 			}
 			return broker.Step{Done: n >= 3, Wait: time.Second}, nil
 		})
 	}
-	o := loop.Options{Concurrency: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	o := loop.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	inBubble(t, o, panicking, func(t *testing.T, l *loop.Loop, d *driver) {
 		start(t, l, "bad", 0)
 		pass(0)
 		start(t, l, "good", 500*time.Millisecond)
 		pass(time.Minute)
 		d.saw(t, "bad at 0s", "good at 500ms", "bad at 1s", "good at 1.5s", "bad at 2s", "good at 2.5s")
-		if n := strings.Count(log.String(), "panic with a value of the type string"); n != 2 || strings.Contains(log.String(), "s3cr3t") {
-			t.Errorf("%d of 2 panics were logged by their type alone:\n%s", n, log.String())
-		}
-		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "operation=bad") {
-			t.Errorf("the log does not say whose panic it was:\n%s", log.String())
+		line := `level=ERROR msg="a step of an operation failed; it is tried again" client=c instance_id=i binding_id="" ` +
+			`operation=bad error="panic with a value of the type string" stack=main.go:7`
+		if n := strings.Count(log.String(), line); n != 2 {
+			t.Errorf("%d of 2 panics were logged as they should be:\n%s", n, log.String())
 		}
 	})
 }
 
-func TestNoMoreStepsThanSlots(t *testing.T) {
+// careless breaks the contract of broker.CrowdAdvancer: the first time it says how the first of its operations ended,
+// and nothing of the others.
+type careless struct {
+	*driver
+	failed bool
+	fail   func()
+}
+
+func (c *careless) AdvanceAll(ctx context.Context, operations []broker.Unfinished, ended func(int, broker.Step, error)) {
+	if !c.failed {
+		c.failed = true
+		ended(0, broker.Step{Wait: 2 * time.Second}, nil)
+		c.fail()
+		return
+	}
+	c.driver.AdvanceAll(ctx, operations, ended)
+}
+
+func TestWhatAnAdvancerForgetsIsTriedAgain(t *testing.T) {
+	for name, fail := range map[string]func(){"after a panic": func() { panic("s3cr3t") }, "without a word": func() {}} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			o := loop.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
+			inBubble(t, o, doneAfter(1, 0), func(t *testing.T, l *loop.Loop, d *driver) {
+				l.Use(&careless{driver: d, fail: fail})
+				start(t, l, "told", 0)
+				start(t, l, "forgotten", 0)
+				pass(time.Minute)
+				d.saw(t, "forgotten at 1s", "told at 2s")
+				if n := strings.Count(log.String(), "operation=forgotten"); n != 1 || strings.Contains(log.String(), "s3cr3t") {
+					t.Errorf("%d lines of what was forgotten, want 1:\n%s", n, log.String())
+				}
+			})
+		})
+	}
+}
+
+func TestNoMoreStepsThanMayBeUnderWayAndTheOldestFirst(t *testing.T) {
 	slow := func() *driver {
 		return newDriver(func(context.Context, string, int) (broker.Step, error) {
 			<-time.After(time.Second)
 			return broker.Step{Done: true}, nil
 		})
 	}
-	inBubble(t, loop.Options{Concurrency: 3}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
-		for n := range 20 {
-			start(t, l, fmt.Sprintf("op-%d", n), 0)
-		}
-		pass(6500 * time.Millisecond)
-		if d.highest != 3 {
-			t.Errorf("up to %d steps ran at once, want 3", d.highest)
-		}
-		if n := l.Running(); n != 2 {
-			t.Errorf("%d operations are left after six rounds of three, want 2", n)
-		}
-		pass(time.Second)
-		if n := l.Running(); n != 0 {
-			t.Errorf("%d operations are left", n)
+	inBubble(t, loop.Options{Concurrency: 2}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
+		start(t, l, "a", 0)
+		start(t, l, "b", 0)
+		start(t, l, "due last", 300*time.Millisecond)
+		start(t, l, "due second", 200*time.Millisecond)
+		start(t, l, "due first", 100*time.Millisecond)
+		pass(time.Hour)
+		d.saw(t, "a at 0s", "b at 0s", "due first at 1.01s", "due second at 1.01s", "due last at 2.02s")
+		if d.highest != 2 {
+			t.Errorf("up to %d steps were under way, want 2", d.highest)
 		}
 	})
 }
 
+// TestLongWaitsAreRoundedUp: the bubble's clock begins at midnight, and the step that waits is at three seconds.
+func TestLongWaitsAreRoundedUp(t *testing.T) {
+	for wait, want := range map[time.Duration]time.Duration{
+		9999 * time.Millisecond: 12999 * time.Millisecond, // exact
+		10 * time.Second:        13125 * time.Millisecond, // each 0.625 s
+		59 * time.Second:        62500 * time.Millisecond, // each 2.5 s
+		time.Minute:             65 * time.Second,         // each 5 s
+		119 * time.Second:       125 * time.Second,
+		5 * time.Minute:         320 * time.Second, // each 20 s
+	} {
+		t.Run(wait.String(), func(t *testing.T) {
+			inBubble(t, loop.Options{}, doneAfter(2, wait), func(t *testing.T, l *loop.Loop, d *driver) {
+				start(t, l, "op", 3*time.Second)
+				pass(2 * time.Hour)
+				d.saw(t, "op at 3s", "op at "+want.String())
+			})
+		})
+	}
+}
+
 // TestAClientThatHangsHoldsUpNobodyElse: its Cloud Foundry answers nothing, and each of its ticks waits as long as it
-// may.
+// may. It has more than may be under way.
 func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
 	hanging := func() *driver {
 		return newDriver(func(ctx context.Context, operation string, n int) (broker.Step, error) {
@@ -242,7 +310,7 @@ func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
 		})
 	}
 	inBubble(t, loop.Options{}, hanging, func(t *testing.T, l *loop.Loop, d *driver) {
-		for n := range 80 {
+		for n := range 1000 {
 			s := broker.Start{Key: broker.Key{Client: fmt.Sprintf("client-%d", n%2), InstanceID: "i"}, Operation: fmt.Sprintf("hangs-%d", n)}
 			if err := l.Start(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -250,6 +318,9 @@ func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
 		}
 		pass(time.Second)
 		d.mu.Lock()
+		if d.at != 800 {
+			t.Errorf("%d ticks are under way, want 400 of each of two clients", d.at)
+		}
 		d.steps = nil
 		d.mu.Unlock()
 		start(t, l, "create", 0)
@@ -261,46 +332,95 @@ func TestAClientThatHangsHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-func TestThousandsOfOperationsEnd(t *testing.T) {
-	inBubble(t, loop.Options{Concurrency: 8}, doneAfter(4, 2*time.Second), func(t *testing.T, l *loop.Loop, d *driver) {
-		const many = 5000
+// crowds answers all that it is asked together after 200 ms: wait a minute.
+type crowds struct {
+	mu                         sync.Mutex
+	calls, ticks, largest      int
+	underWay, most, goroutines int
+}
+
+func (c *crowds) AdvanceAll(_ context.Context, operations []broker.Unfinished, ended func(int, broker.Step, error)) {
+	c.note(1, len(operations))
+	<-time.After(200 * time.Millisecond)
+	for i := range operations {
+		ended(i, broker.Step{Wait: time.Minute}, nil)
+	}
+	c.note(-1, 0)
+}
+
+func (c *crowds) note(began, operations int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls += max(began, 0)
+	c.underWay += began
+	c.ticks += operations
+	c.largest = max(c.largest, operations)
+	c.most = max(c.most, c.underWay)
+	c.goroutines = max(c.goroutines, runtime.NumGoroutine())
+}
+
+// TestTenThousandInFlightAreDrivenInCrowds: they begin one after another over a minute, and each is to be looked at
+// again a minute after a look. Each five seconds 833 or less of them are due, which are five crowds.
+func TestTenThousandInFlightAreDrivenInCrowds(t *testing.T) {
+	inBubble(t, loop.Options{}, func() *driver { return nil }, func(t *testing.T, l *loop.Loop, _ *driver) {
+		const many, minutes = 10_000, 10
+		c := &crowds{}
+		l.Use(c)
 		for n := range many {
-			start(t, l, fmt.Sprintf("op-%d", n), time.Duration(n%7)*time.Millisecond)
+			start(t, l, fmt.Sprintf("op-%d", n), 0)
+			if n%100 == 99 {
+				pass(100 * time.Minute / many)
+			}
 		}
-		if n := l.Running(); n != many {
-			t.Errorf("%d operations run, want %d", n, many)
+		pass(2*time.Minute + time.Second)
+		c.mu.Lock()
+		c.calls, c.ticks, c.largest, c.most = 0, 0, 0, 0
+		c.mu.Unlock()
+		pass(minutes * time.Minute)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		t.Logf("%d calls for %d ticks, up to %d operations each and %d at once; up to %d goroutines", c.calls, c.ticks, c.largest, c.most, c.goroutines)
+		if c.ticks < many*(minutes-1) || c.ticks > many*minutes {
+			t.Errorf("%d ticks in %d minutes of %d operations", c.ticks, minutes, many)
 		}
-		pass(time.Minute)
-		if n := l.Running(); n != 0 || len(d.steps) != 4*many {
-			t.Errorf("%d operations are left after %d steps, want none after %d", n, len(d.steps), 4*many)
+		if c.calls > 12*5*minutes || c.largest != 200 || c.most != 2 {
+			t.Errorf("%d calls, up to %d operations each and %d at once; want at most %d, 200 and 2", c.calls, c.largest, c.most, 12*5*minutes)
+		}
+		if c.goroutines > many/4 {
+			t.Errorf("up to %d goroutines", c.goroutines)
 		}
 	})
 }
 
 func TestCloseLetsARunningStepEnd(t *testing.T) {
-	var ended bool
+	var ended atomic.Int64
 	slow := func() *driver {
-		return newDriver(func(ctx context.Context, _ string, _ int) (broker.Step, error) {
+		return newDriver(func(ctx context.Context, operation string, _ int) (broker.Step, error) {
+			if operation == "quick" {
+				return broker.Step{Wait: 3 * time.Second}, nil
+			}
 			select {
 			case <-time.After(10 * time.Second):
-				ended = true
+				ended.Add(1)
 			case <-ctx.Done():
 			}
 			return broker.Step{Wait: time.Second}, nil
 		})
 	}
-	inBubble(t, loop.Options{Concurrency: 1}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
+	inBubble(t, loop.Options{Concurrency: 2}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
+		start(t, l, "quick", 0)
 		start(t, l, "running", 0)
 		pass(time.Second)
-		start(t, l, "waiting for a slot", 0)
+		start(t, l, "running too", 0)
+		start(t, l, "waiting for a place", 0)
 		start(t, l, "waiting for its time", time.Hour)
 		pass(time.Second)
 		l.Close(t.Context())
-		if !ended {
-			t.Error("Close did not wait for the step")
+		if n := ended.Load(); n != 2 {
+			t.Errorf("Close waited for %d of 2 steps", n)
 		}
 		pass(2 * time.Hour)
-		d.saw(t, "running at 0s")
+		d.saw(t, "quick at 0s", "running at 0s", "running too at 1s")
 		if err := l.Start(t.Context(), broker.Start{Operation: "late"}); !errors.Is(err, loop.ErrClosed) {
 			t.Errorf("Start after Close: %v, want ErrClosed", err)
 		}

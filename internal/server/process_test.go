@@ -106,7 +106,7 @@ func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 		Sources: []catalog.Source{{Client: "demo", Fetch: fetch.fetch}}, Store: store, Now: time.Now,
 	})}
 	p.assembly.Broker = broker.New(broker.Options{Store: store, Catalog: p.assembly.Catalog, Workflow: p.loop, Now: time.Now})
-	p.loop.Use(step)
+	p.loop.Use(loop.OneByOne{Advancer: step})
 	if err := p.loop.Start(t.Context(), broker.Start{Operation: "create-1"}); err != nil {
 		t.Fatal(err)
 	}
