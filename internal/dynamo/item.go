@@ -165,6 +165,11 @@ var (
 // place is where an item lies: its partition and its sort key.
 type place struct{ pk, sk []byte }
 
+// itemKey is a place in DynamoDB's words.
+type itemKey = map[string]types.AttributeValue
+
+func (p place) itemKey() itemKey { return itemKey{attrPK: raw(p.pk), attrSK: raw(p.sk)} }
+
 func (it item) place() place { return place{pk: it.raw(attrPK), sk: it.raw(attrSK)} }
 
 // placeOf returns ErrTooLarge (errors.Is) for ids that DynamoDB cannot take as keys.

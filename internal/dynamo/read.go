@@ -18,30 +18,19 @@ import (
 // Get implements broker.Store: one strongly consistent read.
 func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	r, err := s.record(ctx, key)
-	if err != nil {
-		return broker.Record{}, fmt.Errorf("get %s: %w", named(key), err)
-	}
-	return r, nil
+	return r, failedGet(key, err)
 }
 
-// GetAll implements broker.Store.
-func (s *Store) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
-	all := make([]broker.Got, len(keys))
-	for i, key := range keys {
-		r, err := s.Get(ctx, key)
-		if err != nil && !errors.Is(err, broker.ErrNotFound) {
-			return nil, err
-		}
-		all[i] = broker.Got{Record: r, Err: err}
+// failedGet is the error of a read of the key; nil for nil.
+func failedGet(key broker.Key, err error) error {
+	if err == nil {
+		return nil
 	}
-	return all, nil
+	return fmt.Errorf("get %s: %w", named(key), err)
 }
 
 func (s *Store) record(ctx context.Context, key broker.Key) (broker.Record, error) {
-	at, err := placeOf(key)
-	if errors.Is(err, broker.ErrTooLarge) {
-		return broker.Record{}, broker.ErrNotFound // it cannot have been stored
-	}
+	at, err := recordPlace(key)
 	if err != nil {
 		return broker.Record{}, err
 	}
@@ -52,11 +41,20 @@ func (s *Store) record(ctx context.Context, key broker.Key) (broker.Record, erro
 	return s.living(it)
 }
 
+// recordPlace is where to read the record of the key; ErrNotFound for one that cannot have been stored.
+func recordPlace(key broker.Key) (place, error) {
+	at, err := placeOf(key)
+	if errors.Is(err, broker.ErrTooLarge) {
+		return place{}, broker.ErrNotFound
+	}
+	return at, err
+}
+
 // get returns nil for an item that is not there.
 func (s *Store) get(ctx context.Context, at place) (item, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      s.table,
-		Key:            map[string]types.AttributeValue{attrPK: raw(at.pk), attrSK: raw(at.sk)},
+		Key:            at.itemKey(),
 		ConsistentRead: aws.Bool(true),
 	}, s.within(ctx))
 	if err != nil {

@@ -76,7 +76,7 @@ type line struct {
 	before func(operation string, n int) *http.Response
 	// lost says that DynamoDB does what it was asked to and its answer never arrives.
 	lost func(operation string, n int) bool
-	// metered asks for the capacity units of each call.
+	// metered asks for the capacity units of each write.
 	metered bool
 
 	next  *awshttp.BuildableClient
@@ -113,7 +113,7 @@ func (l *line) Do(r *http.Request) (*http.Response, error) {
 		}
 	}
 	answer, err := l.next.Do(r)
-	if err == nil && l.metered {
+	if err == nil && l.metered && c.operation == "PutItem" {
 		err = l.meter(c, answer)
 	}
 	if err == nil && l.lost != nil && l.lost(c.operation, n) {
@@ -137,7 +137,7 @@ func (l *line) note(r *http.Request) (*call, int, error) {
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	c := &call{operation: operation, consistent: asked["ConsistentRead"] == true}
+	c := &call{operation: operation, consistent: bytes.Contains(body, []byte(`"ConsistentRead":true`))}
 	c.index, _ = asked["IndexName"].(string)
 	l.mu.Lock()
 	defer l.mu.Unlock()

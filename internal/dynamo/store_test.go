@@ -40,6 +40,10 @@ var uses = map[string]struct {
 		_, err := s.Get(ctx, keyOf("i"))
 		return ignoring(err, broker.ErrNotFound)
 	}},
+	"GetAll": {"BatchGetItem", func(ctx context.Context, s *Store) error {
+		_, err := s.GetAll(ctx, []broker.Key{keyOf("i"), keyOf("j")})
+		return err
+	}},
 	"Put": {"PutItem", func(ctx context.Context, s *Store) error {
 		_, err := s.Put(ctx, claimed(keyOf("i")), 0)
 		return err
@@ -209,6 +213,8 @@ func TestCalls(t *testing.T) {
 			strings.Repeat("Query due, ", dueShards-1) + "Query due"},
 		{"a report of the end", func() error { return mustWin(s.Put(t.Context(), done(key), 2)) }, "PutItem 3"},
 		{"a bind", func() error { return mustWin(s.Put(t.Context(), claimed(bind), 0)) }, "PutItem 3"},
+		{"a look at many", func() error { return mustWin(s.GetAll(t.Context(), []broker.Key{key, bind, keyOf("none")})) },
+			"BatchGetItem strong"},
 		{"a list of bindings", func() error { return mustWin(s.Bindings(t.Context(), key)) }, "Query strong"},
 		{"a catalog that fits into an item", func() error { return mustWin(s.PutCatalog(t.Context(), catalogOf(1, 7<<10), 0)) }, "PutItem 8"},
 		{"a read of it", func() error { return mustWin(s.Catalog(t.Context(), "cluster-a")) }, "GetItem strong"},
