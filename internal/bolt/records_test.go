@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -211,6 +212,30 @@ func TestUnfinishedPassesOverWhatItCannotRead(t *testing.T) {
 		}
 		if seen != "b1iabcdefghijkl" || unreadable != 4 {
 			t.Errorf("pages of %d: %s, and %d that cannot be read; want b1 and a to l, and 4", limit, seen, unreadable)
+		}
+	}
+}
+
+// TestOneUnreadableRecordHidesNoOther: one that a newer Ferry wrote is an error of its own.
+func TestOneUnreadableRecordHidesNoOther(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, t.TempDir(), time.Now)
+	var keys []broker.Key
+	for n := range 3 {
+		keys = append(keys, mustPut(t, s, plain(bindingOf(n), "t", ""), 0).Key)
+	}
+	updateRaw(t, s, func(tx *bbolt.Tx) error {
+		items, id := tx.Bucket(itemsBucket), itemID(keys[1])
+		return items.Put(id, append([]byte{format2 + 1}, items.Get(id)[1:]...))
+	})
+	all, err := s.GetAll(t.Context(), keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, key := range keys {
+		want, wantErr := s.Get(t.Context(), key)
+		if got := all[i]; got.Record.Key != want.Key || fmt.Sprint(got.Err) != fmt.Sprint(wantErr) || (wantErr != nil) != (i == 1) {
+			t.Errorf("at %d: %v, %v; want %v, %v", i, got.Record.Key, got.Err, want.Key, wantErr)
 		}
 	}
 }

@@ -52,7 +52,10 @@ func (s *MemoryStore) GetAll(ctx context.Context, keys []broker.Key) ([]broker.G
 	for i, key := range keys {
 		all[i].Record, all[i].Err = s.Get(ctx, key)
 	}
-	return all, ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // living is called with the lock held; it returns a copy of an unexpired record.

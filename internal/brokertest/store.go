@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"reflect"
 	"sync"
 	"testing"
@@ -60,6 +61,10 @@ var storeClauses = []struct {
 	{"a create over an expired record stores revision 1 and nothing of the old", expiredCreate},
 	{"an update of an expired record conflicts and returns revision 0", expiredUpdate},
 	{"a record written over with a later expiry lives on", expiryMoves},
+	{"many records are read in the order of their keys, each as Get would", manyAtOnce},
+	{"many records are read as they were just written", manyJustWritten},
+	{"of no keys nothing is read", manyOfNone},
+	{"many records read with a context that has ended are an error", manyTooLate},
 	{"awkward ids name records of their own", awkwardIDs},
 	{"ids of 900 bytes are kept apart", longIDs},
 	{"the bindings of an instance are its own and all of them", bindingsAreOwn},
@@ -147,6 +152,22 @@ func (s *storeUnderTest) mustHold(t *testing.T, want broker.Record) {
 		t.Fatalf("Get: %v", err)
 	}
 	sameRecord(t, "what Get returned", got, want)
+}
+
+// mustHoldAll checks that GetAll returns for each key what is wanted, which is the zero record for ErrNotFound.
+func (s *storeUnderTest) mustHoldAll(t *testing.T, keys []broker.Key, want map[broker.Key]broker.Record) {
+	t.Helper()
+	all, err := s.GetAll(t.Context(), keys)
+	if err != nil || len(all) != len(keys) {
+		t.Fatalf("GetAll of %d keys: %d, %v", len(keys), len(all), err)
+	}
+	for i, got := range all {
+		if want, there := want[keys[i]]; there && got.Err == nil {
+			sameRecord(t, fmt.Sprintf("what GetAll returned at %d", i), got.Record, want)
+		} else if there || !errors.Is(got.Err, broker.ErrNotFound) {
+			t.Fatalf("at %d GetAll = revision %d, %v; it is there: %t", i, got.Record.Revision, got.Err, there)
+		}
+	}
 }
 
 // mustLack checks that there is no record.

@@ -2,7 +2,9 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -231,6 +233,58 @@ func lastAudit(t *testing.T, s *storeUnderTest) {
 	}
 }
 
+// manyAtOnce are more than a store may read in one call, in no order of their own. A quarter is absent, a quarter has
+// expired, and one cannot be stored at all.
+func manyAtOnce(t *testing.T, s *storeUnderTest) {
+	end := s.clock.now().Add(time.Hour)
+	keys := []broker.Key{instanceKey(strings.Repeat("x", 4<<10))}
+	want := map[broker.Key]broker.Record{}
+	for n := range 250 {
+		key := instanceKey(fmt.Sprintf("i-%d", n*7%250))
+		if n%8 > 3 {
+			key = bindingKey(key.InstanceID, "b")
+		}
+		keys = append(keys, key)
+		switch n % 4 {
+		case 0:
+			s.mustPut(t, gone(key, "expired", end), 0)
+		case 1:
+			want[key] = s.mustPut(t, fullRecord(key), 0)
+		case 2:
+			want[key] = s.mustPut(t, gone(key, "not yet", end.Add(time.Nanosecond)), 0)
+		default: // it is absent
+		}
+	}
+	s.clock.advance(time.Hour)
+	s.mustHoldAll(t, keys, want)
+	s.mustHoldAll(t, keys[100:101], want)
+}
+
+func manyJustWritten(t *testing.T, s *storeUnderTest) {
+	keys := []broker.Key{instanceKey("i"), bindingKey("i", "b")}
+	want := map[broker.Key]broker.Record{}
+	for revision := range int64(10) {
+		for n, key := range keys {
+			want[key] = s.mustPut(t, ready(key, fmt.Sprintf("token-%d-%d", n, revision)), revision)
+			s.mustHoldAll(t, keys, want)
+		}
+	}
+}
+
+func manyOfNone(t *testing.T, s *storeUnderTest) {
+	s.mustPut(t, ready(instanceKey("i"), "a"), 0)
+	s.mustHoldAll(t, nil, nil)
+}
+
+func manyTooLate(t *testing.T, s *storeUnderTest) {
+	s.mustPut(t, ready(instanceKey("i"), "a"), 0)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if all, err := s.GetAll(ctx, []broker.Key{instanceKey("i"), instanceKey("j")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("GetAll = %v, %v; want the context's error", all, err)
+	}
+}
+
 // awkward are ids that a clumsy key would confuse: prefixes of each other, separators, words that stores use
 // themselves, bytes that are no text.
 var awkward = []string{
@@ -263,6 +317,7 @@ func (s *storeUnderTest) keepApart(t *testing.T, records []broker.Record) {
 			stored[r.Key] = s.mustPut(t, r, 0)
 		}
 	}
+	s.mustHoldAll(t, slices.Collect(maps.Keys(stored)), stored)
 	instances := map[broker.Key][]broker.Record{}
 	for key, r := range stored {
 		s.mustHold(t, r)

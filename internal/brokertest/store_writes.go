@@ -98,6 +98,12 @@ func sharesNothing(t *testing.T, s *storeUnderTest) {
 	}
 	scribble(one)
 	s.mustHold(t, want)
+	many, err := s.GetAll(t.Context(), []broker.Key{want.Key})
+	if err != nil || many[0].Err != nil {
+		t.Fatalf("%v, %v", many, err)
+	}
+	scribble(many[0].Record)
+	s.mustHold(t, want)
 }
 
 // scribble writes over all that r points to.
@@ -201,6 +207,7 @@ func closedStore(t *testing.T, s *storeUnderTest) {
 	}
 	calls := map[string]func(context.Context) error{
 		"Get":          func(ctx context.Context) error { _, err := s.Get(ctx, instanceKey("i")); return err },
+		"GetAll":       func(ctx context.Context) error { _, err := s.GetAll(ctx, []broker.Key{instanceKey("i")}); return err },
 		"Put":          func(ctx context.Context) error { _, err := s.Put(ctx, ready(instanceKey("i"), "b"), 1); return err },
 		"Bindings":     func(ctx context.Context) error { _, err := s.Bindings(ctx, instanceKey("i")); return err },
 		"Unfinished":   func(ctx context.Context) error { _, err := s.Unfinished(ctx, time.Time{}, "", 1); return err },
