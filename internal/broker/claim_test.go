@@ -69,6 +69,11 @@ func (s talliedStore) Get(ctx context.Context, key broker.Key) (broker.Record, e
 	return s.Store.Get(ctx, key)
 }
 
+func (s talliedStore) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	s.calls = append(s.calls, "getall")
+	return s.Store.GetAll(ctx, keys)
+}
+
 func (s talliedStore) Put(ctx context.Context, r broker.Record, revision int64) (broker.Record, error) {
 	if s.limit > 0 && len(r.Parameters) > s.limit {
 		return broker.Record{}, &broker.LimitError{Bytes: s.limit}

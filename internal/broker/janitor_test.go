@@ -66,10 +66,22 @@ func (c *crowd) add(t *testing.T, client string, n int, age time.Duration) {
 
 func (c *crowd) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	if c.unreadable[key] {
-		return broker.Record{}, errors.New("written by a newer Ferry")
+		return broker.Record{}, errNewer
 	}
 	return c.MemoryStore.Get(ctx, key)
 }
+
+func (c *crowd) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all, err := c.MemoryStore.GetAll(ctx, keys)
+	for i := range all {
+		if c.unreadable[keys[i]] {
+			all[i] = broker.Got{Err: errNewer}
+		}
+	}
+	return all, err
+}
+
+var errNewer = errors.New("written by a newer Ferry")
 
 func (c *crowd) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
 	page, err := c.MemoryStore.Unfinished(ctx, due, after, limit)

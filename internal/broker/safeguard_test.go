@@ -434,15 +434,31 @@ type readOnce struct {
 }
 
 func (s readOnce) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
-	a := brokertest.ActorOf(ctx)
-	if seen, ok := s.seen[a]; ok && key == instanceKey() {
+	if seen, ok := s.seen[brokertest.ActorOf(ctx)]; ok && key == instanceKey() {
 		return seen, nil
 	}
 	rec, err := s.Store.Get(ctx, key)
-	if a != nil && err == nil && key == instanceKey() {
+	return s.first(ctx, key, rec, err), err
+}
+
+func (s readOnce) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all, err := s.Store.GetAll(ctx, keys)
+	for i, got := range all {
+		all[i].Record = s.first(ctx, keys[i], got.Record, got.Err)
+	}
+	return all, err
+}
+
+// first is what the actor is shown of a record that was read.
+func (s readOnce) first(ctx context.Context, key broker.Key, rec broker.Record, err error) broker.Record {
+	a := brokertest.ActorOf(ctx)
+	if a == nil || err != nil || key != instanceKey() {
+		return rec
+	}
+	if _, ok := s.seen[a]; !ok {
 		s.seen[a] = rec
 	}
-	return rec, err
+	return s.seen[a]
 }
 
 // ageless shows every binding as one of the instance that is there now.
@@ -450,11 +466,27 @@ type ageless struct{ broker.Store }
 
 func (s ageless) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	rec, err := s.Store.Get(ctx, key)
-	if err == nil && key.BindingID != "" {
-		instance, _ := s.Store.Get(ctx, key.Instance())
-		rec.Lifecycle.InstanceCreateOp = instance.Lifecycle.CreateOp.ID
+	if err == nil {
+		s.adopt(ctx, &rec)
 	}
 	return rec, err
+}
+
+func (s ageless) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all, err := s.Store.GetAll(ctx, keys)
+	for i := range all {
+		if all[i].Err == nil {
+			s.adopt(ctx, &all[i].Record)
+		}
+	}
+	return all, err
+}
+
+func (s ageless) adopt(ctx context.Context, rec *broker.Record) {
+	if rec.Key.BindingID != "" {
+		instance, _ := s.Store.Get(ctx, rec.Key.Instance())
+		rec.Lifecycle.InstanceCreateOp = instance.Lifecycle.CreateOp.ID
+	}
 }
 
 // uncounted does not keep the number of a restart.

@@ -28,6 +28,14 @@ func (w watchedStore) Get(ctx context.Context, key broker.Key) (broker.Record, e
 	return r, err
 }
 
+func (w watchedStore) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	all, err := w.Store.GetAll(ctx, keys)
+	for i, got := range all {
+		w.e.sawRead(reader{brokertest.ActorOf(ctx), keys[i]}, got.Record)
+	}
+	return all, err
+}
+
 func (e *explorer) sawRead(who reader, r broker.Record) {
 	if _, known := e.firsts[who]; !known {
 		e.firsts[who] = lifecycle.FirstRead{Life: r.Lifecycle.Life, Seq: r.Lifecycle.Seq}

@@ -112,6 +112,13 @@ func (s *table) Get(ctx context.Context, key broker.Key) (broker.Record, error) 
 	return s.MemoryStore.Get(ctx, key)
 }
 
+func (s *table) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	if err := s.trouble(); err != nil {
+		return nil, err
+	}
+	return s.MemoryStore.GetAll(ctx, keys)
+}
+
 func (s *table) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
 	if err := s.trouble(); err != nil {
 		return broker.UnfinishedPage{}, err

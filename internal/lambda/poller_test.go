@@ -121,9 +121,18 @@ type deadlines struct {
 }
 
 func (d *deadlines) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
+	d.note(ctx)
+	return d.table.Get(ctx, key)
+}
+
+func (d *deadlines) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, error) {
+	d.note(ctx)
+	return d.table.GetAll(ctx, keys)
+}
+
+func (d *deadlines) note(ctx context.Context) {
 	deadline, _ := ctx.Deadline()
 	d.ends = append(d.ends, deadline)
-	return d.table.Get(ctx, key)
 }
 
 // TestThePollerLeavesTimeForItsNotes: twelve seconds before Lambda ends the function. The tick is that of events/,
