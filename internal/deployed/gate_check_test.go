@@ -210,6 +210,7 @@ func TestGateReadsWhatTheProductSends(t *testing.T) {
 	// On a loaded machine a client may give up before the gate has noted its call, or ask again.
 	for _, ask := range []func(){
 		func() { _, _ = table.Get(t.Context(), key) },
+		func() { _, _ = table.GetAll(t.Context(), []broker.Key{key, {Client: "demo", InstanceID: "other"}}) },
 		func() { _, _ = table.Put(t.Context(), broker.Record{Key: key}, 0) },
 		func() { _, _ = table.Bindings(t.Context(), key) },
 		func() {
@@ -235,6 +236,7 @@ func TestGateReadsWhatTheProductSends(t *testing.T) {
 	}
 	want := []seen{
 		{"DynamoDB.GetItem", []string{"shop/db #1", "b"}},
+		{"DynamoDB.BatchGetItem", []string{"shop/db #1", "b", "other"}},
 		{"DynamoDB.PutItem", []string{"shop/db #1", "b"}},
 		{"DynamoDB.Query", []string{"shop/db #1"}},
 		{"StepFunctions.StartExecution", []string{"bind-1-r2", "bind-1", "shop/db #1", "b"}},

@@ -243,14 +243,23 @@ func idsOf(action string, body []byte) []string {
 // idsOfItem reads the keys of an item (internal/dynamo), wherever a call names them.
 func idsOfItem(body []byte) []string {
 	type attributes map[string]struct{ B []byte }
-	var in struct{ Key, Item, ExpressionAttributeValues attributes }
+	var in struct {
+		Key, Item, ExpressionAttributeValues attributes
+		RequestItems                         map[string]struct{ Keys []attributes }
+	}
 	if json.Unmarshal(body, &in) != nil {
 		return nil
 	}
-	var ids []string
-	for _, key := range [][]byte{
+	keys := [][]byte{
 		in.Key["pk"].B, in.Item["pk"].B, in.ExpressionAttributeValues[":pk"].B, in.Key["sk"].B, in.Item["sk"].B,
-	} {
+	}
+	for _, many := range in.RequestItems {
+		for _, key := range many.Keys {
+			keys = append(keys, key["pk"].B, key["sk"].B)
+		}
+	}
+	var ids []string
+	for _, key := range keys {
 		if _, id, ok := bytes.Cut(key, []byte("#")); ok {
 			ids = append(ids, string(id))
 		}
