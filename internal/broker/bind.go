@@ -94,7 +94,6 @@ func (b *Broker) answerBind(ctx context.Context, rec Record, t bindTarget, id st
 		return Result{Outcome: o, Operation: start.Operation, RetryAfter: b.clock.retryAfter(rec)}, nil
 	}
 	rec, err := b.holder.hold(ctx, rec.Key, start.Operation, o == OutcomeAccepted)
-	defer b.operations.release(ctx, rec, start) // the answer comes first: the key is there
 	if err != nil {
 		return Result{}, err
 	}

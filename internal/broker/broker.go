@@ -58,6 +58,9 @@ type Options struct {
 	// ClaimFirst lets creates and binds begin with the claim, where a read before it costs a call of its own; where
 	// reading is cheap, duplicates are cheaper without.
 	ClaimFirst bool
+	// Swept says that rounds of Sweep take up every operation that is due, so that the workflow has to drive it at its
+	// beginning only, and need not be started for one whose request is held.
+	Swept bool
 	// Outages keeps warnings of an unreachable Cloud Foundry apart; whoever warns of the same thing shares it. Nil: one
 	// of the broker's own.
 	Outages *Throttle
@@ -69,6 +72,7 @@ type Broker struct {
 	driver  *driver
 	holder  *holder
 	janitor *janitor
+	sweeper *sweeper
 }
 
 // parts is what requests, drivers and the janitor of one Broker share.
@@ -97,9 +101,12 @@ func New(o Options) *Broker {
 	}
 	d := &driver{
 		parts: p, process: o.Process, onlyProcess: o.OnlyProcess, outages: or(o.Outages, NewThrottle(time.Minute)),
+		acting: newPlaces(mostActing),
 	}
+	j := &janitor{p}
 	return &Broker{
-		parts: p, driver: d, holder: &holder{parts: p, driver: d, turns: newTurns()}, janitor: &janitor{p},
+		parts: p, driver: d, holder: &holder{parts: p, driver: d, turns: newTurns()}, janitor: j,
+		sweeper: &sweeper{parts: p, driver: d, janitor: j},
 	}
 }
 
@@ -120,7 +127,10 @@ func (nobody) OperationStarted(string, string) {}
 // OperationEnded implements Observer.
 func (nobody) OperationEnded(string, string, string, time.Duration) {}
 
-var _ Advancer = (*Broker)(nil)
+var (
+	_ Advancer      = (*Broker)(nil)
+	_ CrowdAdvancer = (*Broker)(nil)
+)
 
 // Advance does one tick of the operation: read, look up, decide, write, send (docs/protocol.md section 3). It may run
 // twice, late, or beside another one.
@@ -129,6 +139,25 @@ var _ Advancer = (*Broker)(nil)
 // of our own, is out of order.
 func (b *Broker) Advance(ctx context.Context, key Key, operation string) (Step, error) {
 	return b.driver.tick(ctx, key, operation, "workflow")
+}
+
+// AdvanceAll implements CrowdAdvancer. The records are read in one call before anything is looked for, so that one list
+// may serve all (docs/protocol.md 3.9). Of those that have something to do, 32 do it at once.
+func (b *Broker) AdvanceAll(ctx context.Context, operations []Unfinished, ended func(i int, step Step, err error)) {
+	b.driver.tickAll(ctx, crowd{
+		operations: operations, ended: func(i int, done ticked, err error) { ended(i, done.Step, err) },
+	})
+}
+
+// Sweep is a round: it drives every operation that is due (Options.Swept), and again as often as the pace of each asks
+// for, until the time until. A Cloud Foundry that hangs holds up its own client alone. Any number of rounds may run at
+// once, and any may die at any point.
+//
+// It calls repeats once it has looked for the first time, with whether it goes on until then, or ends at once because
+// nothing needs another look so soon. The error is that of the list of what is due; what was listed is driven
+// nevertheless, and repeats is not called. What failed is one line in the log.
+func (b *Broker) Sweep(ctx context.Context, until time.Time, repeats func(bool)) (Round, error) {
+	return b.sweeper.round(ctx, until, repeats)
 }
 
 // Restart starts the workflow again of every operation that is overdue, with so many workers, until all are done or ctx

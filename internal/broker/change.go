@@ -236,28 +236,19 @@ type operations struct {
 	clock    *clock
 }
 
-// begin starts the workflow of an operation that was just claimed. A failure is none for the platform: the operation is
-// stored, and the janitor will find it.
+// begin starts the workflow of an operation that was just claimed, unless its request is held and a round takes it up
+// should the request die. A failure is none for the platform: the operation is stored, and the janitor will find it.
 func (o *operations) begin(ctx context.Context, rec Record, start Start) {
 	o.observer.OperationStarted(string(rec.Lifecycle.Kind), string(rec.Lifecycle.Operation.Verb))
+	if o.clock.swept && start.Delay > 0 {
+		return
+	}
 	if err := o.workflow.Start(context.WithoutCancel(ctx), start); err != nil {
 		level := slog.LevelWarn
 		if errors.Is(err, ErrStopping) {
 			level = slog.LevelInfo
 		}
 		o.logger.LogAttrs(ctx, level, "the workflow did not start; the janitor will", keyAttrs(rec.Key,
-			slog.String("operation", start.Operation), slog.String("error", err.Error()))...)
-	}
-}
-
-// release stops the workflow that a held request began for its own death, once the request has seen the operation end.
-func (o *operations) release(ctx context.Context, rec Record, start Start) {
-	workflow, ok := o.workflow.(Stopper)
-	if _, ended := rec.Lifecycle.Result(start.Operation); !ok || !ended || start.Delay == 0 {
-		return
-	}
-	if err := workflow.Stop(ctx, start); err != nil {
-		o.logger.LogAttrs(ctx, slog.LevelDebug, "the workflow was not stopped; it ends by itself", keyAttrs(start.Key,
 			slog.String("operation", start.Operation), slog.String("error", err.Error()))...)
 	}
 }

@@ -136,7 +136,6 @@ func (b *Broker) answerUnbind(ctx context.Context, rec Record, q DeleteRequest, 
 		return Result{Outcome: o, Operation: op, RetryAfter: b.clock.retryAfter(rec)}, nil
 	}
 	rec, err := b.holder.hold(ctx, rec.Key, op, o == OutcomeAccepted)
-	b.operations.release(ctx, rec, start)
 	if err := unbindError(rec, op, err); err != nil {
 		return Result{}, err
 	}

@@ -3,7 +3,6 @@ package broker_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -275,117 +274,10 @@ func TestAHeldUnbind(t *testing.T) {
 	r.left(1)
 }
 
-// halting is a workflow that can be stopped; it fails after it has noted what for.
-type halting struct {
-	broker.Workflow
-	r       *run
-	stopped []broker.Start
-}
-
-func (h *halting) Stop(_ context.Context, s broker.Start) error {
-	if rec := h.r.record(s.Key); rec.Lifecycle.Running(s.Operation) {
-		h.r.t.Errorf("the workflow of %s is stopped while it runs", s.Operation)
-	}
-	h.stopped = append(h.stopped, s)
-	return errors.New("throttled")
-}
-
-// TestAHeldRequestStopsItsWorkflow: the execution of a held request waits for its request's death, and costs less when
-// it is not waited out. Only whoever began it, and saw the operation end, stops it; that it cannot is nobody's trouble.
-func TestAHeldRequestStopsItsWorkflow(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		request func(*run) request
-		want    bool
-	}{
-		"a bind that ended":            {func(*run) request { return bindWith(sync) }, true},
-		"an asynchronous bind":         {func(*run) request { return bindWith(same) }, false},
-		"a duplicate of a bind":        {func(r *run) request { r.bound(); return bindWith(sync) }, false},
-		"an unbind that ended":         {func(r *run) request { r.bound(); return deleteWith("b", syncDelete) }, true},
-		"an asynchronous unbind":       {func(r *run) request { r.bound(); return deleteWith("b", same) }, false},
-		"an instance has no held call": {func(*run) request { return deleteWith("", same) }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newReady(t, quick())
-			q := test.request(r)
-			h := &halting{Workflow: r.Workflow.Workflow, r: r}
-			r.Workflow.Workflow = h
-			before := len(r.Started)
-			if _, err := q.send(r); err != nil {
-				t.Fatal(err)
-			}
-			var want []broker.Start
-			if test.want {
-				want = r.Started[before:]
-			}
-			if diff := cmp.Diff(want, h.stopped); diff != "" {
-				t.Errorf("stopped (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestAHeldRequestOutOfTimeLeavesItsWorkflow: it is what the operation goes on with.
-func TestAHeldRequestOutOfTimeLeavesItsWorkflow(t *testing.T) {
-	t.Parallel()
-	r := newReady(t, brokertest.ScheduleOptions{})
-	h := &halting{Workflow: r.Workflow.Workflow, r: r}
-	r.Workflow.Workflow = h
-	a := r.Reach(r.heldBind(), "Sleep")
-	r.Expire(a)
-	r.refused(a, broker.CodeOutOfTime)
-	if len(h.stopped) != 0 {
-		t.Errorf("stopped %+v", h.stopped)
-	}
-}
-
 func (r *run) bound() {
 	r.t.Helper()
 	if _, err := bindWith(sync).send(r); err != nil {
 		r.t.Fatal(err)
-	}
-}
-
-// TestAHeldDuplicateStopsNothing: the workflow is that of the request which began it.
-func TestAHeldDuplicateStopsNothing(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		running   func(*run) *brokertest.Actor
-		duplicate request
-	}{
-		"of a bind":    {(*run).heldBind, bindWith(sync)},
-		"of an unbind": {func(r *run) *brokertest.Actor { r.bound(); return r.begin("unbind", deleteWith("b", syncDelete)) }, deleteWith("b", syncDelete)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newReady(t, quick())
-			h := &halting{Workflow: r.Workflow.Workflow, r: r}
-			first := r.Reach(test.running(r), "Sleep")
-			r.Workflow.Workflow = h
-			duplicate := r.Reach(r.begin("duplicate", test.duplicate), "Sleep")
-			if _, err := r.settled(first); err != nil || len(h.stopped) != 1 {
-				t.Errorf("the first: %v, stopped %+v", err, h.stopped)
-			}
-			if _, err := r.settled(duplicate); err != nil || len(h.stopped) != 1 {
-				t.Errorf("the duplicate: %v, stopped %+v", err, h.stopped)
-			}
-		})
-	}
-}
-
-// TestAHeldRequestThatFailedStopsItsWorkflow: there is nothing left to drive.
-func TestAHeldRequestThatFailedStopsItsWorkflow(t *testing.T) {
-	t.Parallel()
-	r := newRun(t, quick())
-	r.drive(r.accepted(r.begin("PUT", putOf(func(q *broker.ProvisionRequest) { q.Body.PlanID = brokertest.PlanID(brokertest.PlanAppOnly) }))))
-	h := &halting{Workflow: r.Workflow.Workflow, r: r}
-	r.Workflow.Workflow = h
-	_, err := r.settled(r.begin("bind", bindWith(func(q *broker.BindRequest) {
-		q.AcceptsIncomplete, q.Body.PlanID = false, brokertest.PlanID(brokertest.PlanAppOnly)
-	})))
-	if broker.CodeOf(err) != broker.CodeRequiresApp || len(h.stopped) != 1 {
-		t.Errorf("%v, stopped %+v", err, h.stopped)
 	}
 }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// Round is what one round of Restart came to.
+// Round is what one round of Restart or Sweep came to.
 type Round struct {
-	// Restarted operations have a workflow again.
+	// Restarted operations have a workflow again; those of Sweep had no trace of any driver before it.
 	Restarted int
+	// Driven is how many ticks Sweep made.
+	Driven int
 	// Failed ones could not be restarted; Unreadable ones the store could not even list. Both are tried again in the
 	// next round.
 	Failed, Unreadable int
@@ -40,7 +42,7 @@ type janitor struct{ *parts }
 // restartOverdue is Broker.Restart.
 func (j *janitor) restartOverdue(ctx context.Context, workers int) (Round, error) {
 	overdue, round, err := j.overdue(ctx)
-	w := &restarts{waiting: overdue, round: round}
+	w := &restarts{waiting: inTurns(overdue), round: round}
 	inParallel(workers, func() {
 		for u, ok := w.next(ctx); ok; u, ok = w.next(ctx) {
 			w.note(ctx, u, func() (bool, error) { return j.restart(ctx, u) })
@@ -54,14 +56,14 @@ func (j *janitor) restartOverdue(ctx context.Context, workers int) (Round, error
 	return round, err
 }
 
-// overdue lists what is overdue, each client's share of it, in turns.
-func (j *janitor) overdue(ctx context.Context) ([]Unfinished, Round, error) {
+// overdue lists what is overdue, each client's share of it, by the name of the client.
+func (j *janitor) overdue(ctx context.Context) (map[string][]Unfinished, Round, error) {
 	var round Round
 	byClient, due, after := map[string][]Unfinished{}, j.clock.now(), ""
 	for range listPages {
 		page, err := j.records.store.Unfinished(ctx, due, after, listPage)
 		if err != nil {
-			return inTurns(byClient), round, err
+			return byClient, round, err
 		}
 		round.Unreadable += page.Unreadable
 		round.Fault = cmp.Or(round.Fault, page.Fault)
@@ -76,7 +78,7 @@ func (j *janitor) overdue(ctx context.Context) ([]Unfinished, Round, error) {
 			break
 		}
 	}
-	return inTurns(byClient), round, nil
+	return byClient, round, nil
 }
 
 // inTurns takes one of each client, then the next one of each.

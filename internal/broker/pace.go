@@ -19,6 +19,8 @@ type clock struct {
 	// lookTimeout bounds a look-up. It changes nothing, so settleAfter does not bound it: what is merely slow is no
 	// outage.
 	lookTimeout time.Duration
+	// swept is Options.Swept.
+	swept bool
 }
 
 // newClock puts the defaults of the configuration file where a time is missing.
@@ -31,6 +33,7 @@ func newClock(o Options) *clock {
 		settleAfter:   positive(o.SettleAfter, 20*time.Minute),
 		requestBudget: positive(o.RequestBudget, 26*time.Second),
 		lookTimeout:   positive(o.CallTimeout, time.Minute),
+		swept:         o.Swept,
 	}
 	// A call must have ended before it is believed to have no effect any more.
 	c.callTimeout = min(c.lookTimeout, c.settleAfter)
@@ -74,11 +77,23 @@ func (c *clock) deleteDeadlineOf(plan Plan) time.Time {
 	return at
 }
 
-// dueAfter is how long the workflow of a new operation may take to show itself.
+// dueAfter is how long the workflow of a new operation may take to show itself. Where rounds take up what is due, it is
+// how long others drive the operation at its beginning: the request that is held, or the workflow.
 func (c *clock) dueAfter(incomplete bool) time.Duration {
 	const grace = 2 * time.Minute
-	return grace + c.firstDelay(incomplete)
+	switch {
+	case !c.swept:
+		return grace + c.firstDelay(incomplete)
+	case incomplete:
+		return beginning
+	default:
+		return c.requestBudget
+	}
 }
+
+// beginning is how long the workflow drives an operation before rounds may, as well. A workflow that is at it for
+// longer does no harm: two drivers are as good as one (docs/protocol.md 3).
+const beginning = 20 * time.Second
 
 // firstDelay keeps the workflow off while the request drives the operation itself.
 func (c *clock) firstDelay(incomplete bool) time.Duration {
@@ -101,10 +116,51 @@ func (c *clock) elapsed(r Record) time.Duration {
 
 // retryAfter is the number that the operation's driver waits by. Past the deadline its end is due at any moment.
 func (c *clock) retryAfter(r Record) int {
-	if !c.now().Before(r.Lifecycle.Operation.Deadline) {
+	switch {
+	case !c.now().Before(r.Lifecycle.Operation.Deadline):
 		return lifecycle.Seconds(c.pace.First)
+	case c.swept && c.elapsed(r) >= beginning:
+		return lifecycle.Seconds(c.bounded(r, c.betweenLooks(r)))
+	default:
+		return lifecycle.Seconds(c.bounded(r, c.pace.WaitOf(r.Lifecycle, c.now())))
 	}
-	return lifecycle.Seconds(c.bounded(r, c.pace.WaitOf(r.Lifecycle, c.now())))
+}
+
+const (
+	// youngFor is how long an operation counts as young, and soon how long a round takes at most to look at a young one
+	// again.
+	youngFor = 5 * time.Minute
+	soon     = 20 * time.Second
+	// RoundEvery is how often rounds of Broker.Sweep begin.
+	RoundEvery = time.Minute
+	// RoundTime is how long a round goes on looking.
+	RoundTime = 50 * time.Second
+)
+
+// LooksEvery is how often a round of Broker.Sweep lists what is due while it goes on; longest is that of the pace.
+func LooksEvery(longest time.Duration) time.Duration { return max(time.Second, min(soon, longest)) }
+
+func (c *clock) mostBetweenLooks() time.Duration { return LooksEvery(c.pace.Max) }
+
+// betweenLooks is how long rounds let an operation wait between two looks: soon while it is young, or after what was
+// wrong has passed, then as long as the pace says.
+func (c *clock) betweenLooks(r Record) time.Duration {
+	if c.elapsed(r) < youngFor {
+		return c.mostBetweenLooks()
+	}
+	return max(time.Second, c.pace.WaitOf(r.Lifecycle, c.now()))
+}
+
+// dueNow reports whether a round that begins now looks at the operation: one whose looks are further apart than rounds
+// is looked at when its time came since the last round, which may have been a little early. So every round knows it
+// from the record alone.
+func (c *clock) dueNow(r Record) bool {
+	const early = 5 * time.Second
+	wait, ran := c.betweenLooks(r), c.elapsed(r)
+	if wait <= RoundEvery || !c.now().Before(r.Lifecycle.Operation.Deadline) {
+		return true
+	}
+	return ran/wait != max(0, ran-RoundEvery-early)/wait
 }
 
 // bounded is the wait that a driver may make of a number that came from outside: an hour at most, and never past the

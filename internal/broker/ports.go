@@ -90,6 +90,39 @@ type AuditStore interface {
 	PutLastAudit(ctx context.Context, client string, at time.Time) error
 }
 
+// RoundStore keeps a note of the last round of Broker.Sweep. Like Store, it is strongly consistent, and may be called
+// concurrently.
+type RoundStore interface {
+	// LastRound returns the note of the last round; the zero note when there never was one.
+	LastRound(ctx context.Context) (RoundNote, error)
+	// PutRound stores the note of a round that has listed what is due. A note of a round that began before the stored
+	// one changes nothing.
+	PutRound(ctx context.Context, note RoundNote) error
+}
+
+// RoundNote says when rounds look, for drivers that would leave an operation to them.
+type RoundNote struct {
+	Began time.Time
+	// Repeats: it lists what is due again and again, until its time is over.
+	Repeats bool
+}
+
+// roundsMayBeLate is how long after its minute a round may begin.
+const roundsMayBeLate = 15 * time.Second
+
+// NextLook returns how long it takes until a round looks for what is due, and false when that is not known, because
+// rounds do not seem to come. every is how often a round that repeats lists what is due.
+func (n RoundNote) NextLook(now time.Time, every time.Duration) (time.Duration, bool) {
+	next := n.Began.Add(RoundEvery).Sub(now)
+	if n.Began.IsZero() || n.Began.After(now) || next < -roundsMayBeLate {
+		return 0, false
+	}
+	if next = max(0, next); n.Repeats {
+		next = min(next, every)
+	}
+	return next, true
+}
+
 // CatalogStore keeps the last good catalog of each client.
 type CatalogStore interface {
 	// Catalog returns the stored catalog of the client, or ErrNotFound.
@@ -166,13 +199,6 @@ type Workflow interface {
 	// Start begins to drive an operation, once the first delay is over. "Already started" is success. An error means
 	// that it may not have started; the operation is stored, so the janitor will find it.
 	Start(ctx context.Context, start Start) error
-}
-
-// Stopper is a Workflow in which waiting costs something.
-type Stopper interface {
-	// Stop ends what Start began for an operation that has ended meanwhile. It is only asked to, and an error changes
-	// nothing: a workflow that goes on finds the operation ended.
-	Stop(ctx context.Context, start Start) error
 }
 
 // Start names the operation to drive.

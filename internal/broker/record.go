@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,6 +207,22 @@ func (r records) read(ctx context.Context, key Key) (Record, error) {
 
 func absent(key Key) Record {
 	return Record{Key: key, Lifecycle: lifecycle.Record{Kind: key.Kind()}}
+}
+
+// getAll reads the records of the map's keys into it.
+func (r records) getAll(ctx context.Context, into map[Key]Got) error {
+	if len(into) == 0 {
+		return nil
+	}
+	keys := slices.Collect(maps.Keys(into))
+	got, err := r.store.GetAll(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for i, key := range keys {
+		into[key] = got[i]
+	}
+	return nil
 }
 
 // instanceView reads what a binding must know of its instance.

@@ -148,7 +148,7 @@ func (dr *driver) note(ctx context.Context, rec Record, t lifecycle.Tick, e life
 	defer cancel()
 	replied := lifecycle.Replied{
 		Operation: t.Operation, Do: e.Do, CallNumber: e.CallNumber, GUID: e.GUID,
-		SameRevision: true, Answer: answer, Driver: t.Driver, Now: dr.clock.now(), Wait: t.Wait, Pace: t.Pace,
+		SameRevision: true, Answer: answer, Driver: t.Driver, Now: dr.clock.now(), Wait: t.Wait, Pace: t.Pace, Swept: t.Swept,
 	}
 	for range attempts {
 		d, err := dr.next(rec.Lifecycle, replied)

@@ -17,6 +17,8 @@ type driver struct {
 	process     string
 	onlyProcess bool
 	outages     *Throttle
+	// acting are the places of ticks of a crowd that write and call.
+	acting *places
 }
 
 // learnings bounds how many things one tick may ask for.
@@ -32,23 +34,29 @@ func (dr *driver) tick(ctx context.Context, key Key, operation, name string) (St
 		return Step{}, err
 	}
 	t := dr.newTick(rec, operation, dr.process+"/"+name)
+	d, err := dr.decide(ctx, rec, &t)
+	if err != nil {
+		return Step{}, err
+	}
+	return dr.carry(ctx, rec, t, d)
+}
+
+// decide asks for what the tick has to know, and returns what it then does. It writes nothing.
+func (dr *driver) decide(ctx context.Context, rec Record, t *lifecycle.Tick) (lifecycle.Decision, error) {
 	for range learnings {
 		t.Now = dr.clock.now()
 		t.LeaseUntil = t.Now.Add(dr.clock.callTimeout) // look-ups may have taken long
-		d, err := dr.next(rec.Lifecycle, t)
-		if err != nil {
-			return Step{}, err
+		d, err := dr.next(rec.Lifecycle, *t)
+		if err != nil || !d.Effect.Do.Asks() {
+			return d, err
 		}
-		if !d.Effect.Do.Asks() {
-			return dr.carry(ctx, rec, t, d)
-		}
-		if err := dr.learn(ctx, rec, &t, d.Effect); err != nil {
+		if err := dr.learn(ctx, rec, t, d.Effect); err != nil {
 			dr.unreachable(ctx, rec, d.Effect, err)
 			t.NoAnswerReason = noAnswerReason(d.Effect.Do, err)
 			return dr.blind(ctx, rec, t, err)
 		}
 	}
-	return Step{Wait: t.Wait}, nil
+	return idle(rec), nil
 }
 
 // runsOn does a tick for a held request, and reports whether the operation runs on, as far as the tick knows, which has
@@ -58,25 +66,26 @@ func (dr *driver) runsOn(ctx context.Context, key Key, operation, name string) b
 	return err == nil && !step.Done
 }
 
-// blind ends a tick that could not learn what it had to know: it waits, and says so in the record where the janitor
+// blind decides a tick that could not learn what it had to know: it waits, and says so in the record where the janitor
 // would take it for dead otherwise.
-func (dr *driver) blind(ctx context.Context, rec Record, t lifecycle.Tick, cause error) (Step, error) {
+func (dr *driver) blind(ctx context.Context, rec Record, t *lifecycle.Tick, cause error) (lifecycle.Decision, error) {
 	t.LookupFailed, t.Now, t.Wait = true, dr.clock.now(), dr.clock.stayAway(rec, t.Wait, retryIn(cause))
 	if ctx.Err() != nil {
-		return Step{Wait: t.Wait}, nil // it is we who stopped
+		return idle(rec), nil // it is we who stopped
 	}
-	d, err := dr.next(rec.Lifecycle, t)
-	if err != nil {
-		return Step{}, err
-	}
-	return dr.carry(ctx, rec, t, d)
+	return dr.next(rec.Lifecycle, *t)
+}
+
+// idle is the decision to wait and to write nothing.
+func idle(rec Record) lifecycle.Decision {
+	return lifecycle.Decision{Record: rec.Lifecycle, Outcome: lifecycle.Ongoing, Effect: lifecycle.Effect{Do: lifecycle.Wait}}
 }
 
 func (dr *driver) newTick(rec Record, operation, driver string) lifecycle.Tick {
 	now := dr.clock.now()
 	t := lifecycle.Tick{
 		Operation: operation, ReadAt: now, SettleAfter: dr.clock.settleAfter, TombstoneTTL: dr.clock.tombstoneTTL,
-		Pace: dr.clock.pace, Wait: dr.clock.bounded(rec, dr.clock.pace.WaitOf(rec.Lifecycle, now)), Driver: driver,
+		Pace: dr.clock.pace, Swept: dr.clock.swept, Wait: dr.clock.bounded(rec, dr.clock.pace.WaitOf(rec.Lifecycle, now)), Driver: driver,
 	}
 	if dr.onlyProcess {
 		t.LivingDrivers = dr.process + "/"

@@ -28,3 +28,8 @@ func TestMemoryStore(t *testing.T) {
 		return brokertest.NewMemoryStore(now)
 	})
 }
+
+func TestMemoryRoundStore(t *testing.T) {
+	t.Parallel()
+	brokertest.TestRoundStore(t, brokertest.NewMemoryStore(time.Now))
+}

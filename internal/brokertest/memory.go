@@ -20,6 +20,7 @@ type MemoryStore struct {
 	records  map[broker.Key]broker.Record
 	catalogs map[string]broker.StoredCatalog
 	audits   map[string]time.Time
+	round    broker.RoundNote
 }
 
 var _ Store = (*MemoryStore)(nil)
@@ -131,6 +132,26 @@ func (s *MemoryStore) PutLastAudit(ctx context.Context, client string, at time.T
 	defer s.mu.Unlock()
 	if at.After(s.audits[client]) {
 		s.audits[client] = at
+	}
+	return nil
+}
+
+// LastRound implements broker.RoundStore.
+func (s *MemoryStore) LastRound(ctx context.Context) (broker.RoundNote, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.round, ctx.Err()
+}
+
+// PutRound implements broker.RoundStore.
+func (s *MemoryStore) PutRound(ctx context.Context, note broker.RoundNote) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !note.Began.Before(s.round.Began) {
+		s.round = note
 	}
 	return nil
 }

@@ -144,16 +144,8 @@ type BackendInUse struct{ broker.Backend }
 // CatalogInUse is the broker.Catalog that it holds now.
 type CatalogInUse struct{ broker.Catalog }
 
-// WorkflowInUse is the broker.Workflow that it holds now, and a broker.Stopper when that is one.
+// WorkflowInUse is the broker.Workflow that it holds now.
 type WorkflowInUse struct{ broker.Workflow }
-
-// Stop implements broker.Stopper.
-func (w *WorkflowInUse) Stop(ctx context.Context, start broker.Start) error {
-	if stopper, ok := w.Workflow.(broker.Stopper); ok {
-		return stopper.Stop(ctx, start)
-	}
-	return nil
-}
 
 // logInUse writes to the scheduler's Log.
 type logInUse struct{ s *Scheduler }

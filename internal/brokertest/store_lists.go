@@ -285,6 +285,33 @@ func manyTooLate(t *testing.T, s *storeUnderTest) {
 	}
 }
 
+// TestRoundStore holds a RoundStore that keeps no note yet to its contract.
+func TestRoundStore(t *testing.T, s broker.RoundStore) {
+	t.Helper()
+	first, later := broker.RoundNote{Began: storeEpoch}, broker.RoundNote{Began: storeEpoch.Add(time.Minute), Repeats: true}
+	for n, step := range []struct{ put, want broker.RoundNote }{
+		{broker.RoundNote{}, broker.RoundNote{}},
+		{first, first},
+		{later, later},
+		{first, later},
+		{broker.RoundNote{Began: later.Began}, broker.RoundNote{Began: later.Began}},
+	} {
+		if !step.put.Began.IsZero() {
+			if err := s.PutRound(t.Context(), step.put); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.LastRound(t.Context()); err != nil || !got.Began.Equal(step.want.Began) || got.Repeats != step.want.Repeats {
+			t.Errorf("step %d: %+v, %v; want %+v", n, got, err, step.want)
+		}
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.PutRound(cancelled, later); err == nil {
+		t.Error("written with a context that was over")
+	}
+}
+
 // awkward are ids that a clumsy key would confuse: prefixes of each other, separators, words that stores use
 // themselves, bytes that are no text.
 var awkward = []string{

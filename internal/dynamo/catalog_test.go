@@ -40,7 +40,7 @@ func sameCatalog(a, b broker.StoredCatalog) bool {
 // sortKeys lists what the partition of the client's catalog holds.
 func sortKeys(t *testing.T, client *dynamodb.Client, table string) []string {
 	t.Helper()
-	s := &Store{client: client, table: aws.String(table)}
+	s := &Store{notes: notes{&connection{client: client, table: aws.String(table)}}}
 	var keys []string
 	err := s.query(t.Context(), s.under([]byte("cluster-a"), catalogSort), func(it item) (bool, error) {
 		keys = append(keys, string(it.raw(attrSK)))

@@ -35,6 +35,8 @@ const (
 	attrFetched   = "fetched" // this and the next: of catalogs
 	attrParts     = "parts"
 	attrAudited   = "audited" // when the last audit of a client was completed
+	attrBegan     = "began"   // this and the next: of the last round
+	attrRepeats   = "repeats"
 )
 
 const dueIndex = "due"
@@ -151,6 +153,7 @@ const (
 	bindingPrefix = "binding" + separator
 	catalogSort   = "catalog"
 	auditSort     = "audit"
+	roundSort     = "round"
 )
 
 // dueShards is over how many partitions the index of operations that run is spread, so that its writes are not bound to

@@ -51,12 +51,12 @@ func recordPlace(key broker.Key) (place, error) {
 }
 
 // get returns nil for an item that is not there.
-func (s *Store) get(ctx context.Context, at place) (item, error) {
-	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
-		TableName:      s.table,
+func (c *connection) get(ctx context.Context, at place) (item, error) {
+	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{
+		TableName:      c.table,
 		Key:            at.itemKey(),
 		ConsistentRead: aws.Bool(true),
-	}, s.within(ctx))
+	}, c.within(ctx))
 	if err != nil {
 		return nil, err
 	}

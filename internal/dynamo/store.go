@@ -61,19 +61,23 @@ type Options struct {
 // Throttling, faults of the service and of the network are tried again, a few times and not beyond the context's
 // deadline. An error that is none of package broker's then leaves open whether a write happened.
 type Store struct {
-	client    *dynamodb.Client
-	table     *string
-	now       func() time.Time
-	deadlines func() time.Time
-	random    io.Reader
-	part      int // bytes of a catalog in one item
+	notes
+	now    func() time.Time
+	random io.Reader
+	part   int // bytes of a catalog in one item
 }
 
 var (
 	_ broker.Store        = (*Store)(nil)
 	_ broker.CatalogStore = (*Store)(nil)
-	_ broker.AuditStore   = (*Store)(nil)
 )
+
+// connection is the way to the table.
+type connection struct {
+	client    *dynamodb.Client
+	table     *string
+	deadlines func() time.Time
+}
 
 // New returns a Store without calling anybody: whether the table is there shows at the first use, or with Ping.
 func New(o Options) (*Store, error) {
@@ -94,9 +98,8 @@ func New(o Options) (*Store, error) {
 			c.BaseEndpoint = aws.String(o.Endpoint)
 		}
 	})
-	return &Store{
-		client: client, table: aws.String(o.Table), now: o.Now, deadlines: o.Deadlines, random: o.Random, part: partBytes,
-	}, nil
+	c := &connection{client: client, table: aws.String(o.Table), deadlines: o.Deadlines}
+	return &Store{notes: notes{c}, now: o.Now, random: o.Random, part: partBytes}, nil
 }
 
 // limited keeps what a client of the SDK was built with: AWS_CA_BUNDLE among others.
@@ -120,11 +123,11 @@ func (s *Store) Ping(ctx context.Context) error {
 }
 
 // within is for each call: its tries end with the context's budget.
-func (s *Store) within(ctx context.Context) func(*dynamodb.Options) {
+func (c *connection) within(ctx context.Context) func(*dynamodb.Options) {
 	end, limited := ctx.Deadline()
 	return func(o *dynamodb.Options) {
 		if whole, ok := o.Retryer.(aws.RetryerV2); ok && limited {
-			o.Retryer = untilDeadline{RetryerV2: whole, now: s.deadlines, end: end}
+			o.Retryer = untilDeadline{RetryerV2: whole, now: c.deadlines, end: end}
 		}
 	}
 }

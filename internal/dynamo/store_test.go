@@ -31,6 +31,16 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestRoundStore(t *testing.T) {
+	t.Parallel()
+	table, _ := newTable(t)
+	s, err := New(Options{Config: configFor(standIn.URL(t), nil), Table: table, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	brokertest.TestRoundStore(t, s)
+}
+
 // uses are all ways to use a Store, with the operation that each begins with.
 var uses = map[string]struct {
 	operation string

@@ -44,13 +44,13 @@ func TestMain(m *testing.M) { os.Exit(cloud.Main(m)) }
 
 var errDown = errors.New("out of order")
 
-// machine stands for Step Functions: it keeps what was started and not stopped.
+// machine stands for Step Functions: it keeps what was started.
 type machine struct {
 	mu     sync.Mutex
 	starts []broker.Start
 	fault  error
-	// started and stopped count the calls.
-	started, stopped int
+	// started counts the calls.
+	started int
 }
 
 func (m *machine) Start(_ context.Context, s broker.Start) error {
@@ -61,14 +61,6 @@ func (m *machine) Start(_ context.Context, s broker.Start) error {
 	}
 	m.started++
 	m.starts = append(m.starts, s)
-	return nil
-}
-
-func (m *machine) Stop(_ context.Context, s broker.Start) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stopped++
-	m.starts = slices.DeleteFunc(m.starts, func(o broker.Start) bool { return o.Operation == s.Operation })
 	return nil
 }
 
@@ -194,12 +186,12 @@ func newHarness(t *testing.T) *harness {
 }
 
 // over makes the functions anew over another store and another configuration.
-func (h *harness) over(s setup.Store, audits broker.AuditStore, configuration func(context.Context) (secrets.Copy, error)) {
+func (h *harness) over(s setup.Store, kept notes, configuration func(context.Context) (secrets.Copy, error)) {
 	core := func() *core {
-		c := &core{configuration: configuration, audits: audits}
+		c := &core{configuration: configuration, notes: kept}
 		c.parts = setup.Parts{
 			Store: s, Workflow: h.machine, Now: h.now, Sleep: h.sleep, Logger: c.correlated(newLines(h.log)),
-			Process: setup.NewProcessName(), ClaimFirst: true,
+			Process: setup.NewProcessName(), ClaimFirst: true, Swept: true,
 		}
 		return c
 	}

@@ -12,19 +12,15 @@ import (
 )
 
 const (
-	// restartWorkers is how many overdue operations are restarted at once.
-	restartWorkers = 8
 	// auditEarly is half of the time between two calls of the schedule.
 	auditEarly = 30 * time.Minute
-	// roundTime bounds a round of each minute, so that the next one is not late.
-	roundTime = 50 * time.Second
 	// closing is kept free before Lambda's deadline, to say what was done.
 	closing = 5 * time.Second
 )
 
 // The tasks that the schedule names in its input.
 const (
-	// TaskRound restarts what is overdue and refreshes catalogs that are old.
+	// TaskRound drives the operations that are due, and refreshes catalogs that are old.
 	TaskRound = "round"
 	// TaskAudit looks for what Cloud Foundry has and nobody knows.
 	TaskAudit = "audit"
@@ -109,12 +105,19 @@ func (j *Janitor) run(ctx context.Context, s Schedule) error {
 	}
 }
 
-// round restarts first: operations matter more than catalogs, whose faults are no reason for an alarm of the janitor's.
+// round drives what is due, and beside that refreshes catalogs, whose faults are no reason for an alarm of the
+// janitor's.
 func (j *Janitor) round(ctx context.Context, now *assembly) error {
-	ctx, cancel := context.WithTimeout(ctx, roundTime)
-	defer cancel()
-	err := j.restart(ctx, now)
-	return errors.Join(err, j.refresh(ctx, now))
+	var refreshing sync.WaitGroup
+	var fault error
+	refreshing.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, broker.RoundTime)
+		defer cancel()
+		fault = j.refresh(ctx, now)
+	})
+	err := j.sweep(ctx, now)
+	refreshing.Wait()
+	return errors.Join(err, fault)
 }
 
 // refresh fetches the catalogs that are old. One that hangs keeps no other from its turn.
@@ -131,10 +134,11 @@ func (j *Janitor) refresh(ctx context.Context, now *assembly) error {
 	})
 }
 
-// restart fails when an operation could not be restarted, so that the alarm rings.
-func (j *Janitor) restart(ctx context.Context, now *assembly) error {
-	done, err := now.Broker.Restart(ctx, restartWorkers)
-	counts := []any{"restarted", done.Restarted}
+// sweep fails when an operation could not be driven, so that the alarm rings.
+func (j *Janitor) sweep(ctx context.Context, now *assembly) error {
+	began := j.core.parts.Now()
+	done, err := now.Broker.Sweep(ctx, began.Add(broker.RoundTime), func(repeats bool) { j.note(ctx, began, repeats) })
+	counts := []any{"restarted", done.Restarted, "driven", done.Driven}
 	for name, n := range map[string]int{"failed": done.Failed, "unreadable": done.Unreadable, "left": done.Left} {
 		if n > 0 {
 			counts = append(counts, name, n)
@@ -143,9 +147,16 @@ func (j *Janitor) restart(ctx context.Context, now *assembly) error {
 	// The metric of overdue operations is made of this line (template.yaml).
 	j.core.parts.Logger.InfoContext(ctx, "janitor round", counts...)
 	if failed := done.Failed + done.Unreadable; err == nil && failed > 0 {
-		err = fmt.Errorf("%d overdue operations could not be restarted, the first because of: %w", failed, done.Fault)
+		err = fmt.Errorf("%d operations that are due could not be driven, the first because of: %w", failed, done.Fault)
 	}
 	return err
+}
+
+// note tells executions when rounds look. Without it they go on by themselves.
+func (j *Janitor) note(ctx context.Context, began time.Time, repeats bool) {
+	if err := j.core.notes.PutRound(ctx, broker.RoundNote{Began: began, Repeats: repeats}); err != nil {
+		j.core.parts.Logger.WarnContext(ctx, "the note of this round cannot be written", "error", err.Error())
+	}
 }
 
 // due reports whether the client's catalog is to be fetched, and counts it then.
@@ -164,7 +175,7 @@ func (j *Janitor) due(client string, every time.Duration) bool {
 // later.
 func (j *Janitor) audit(ctx context.Context, now *assembly, due bool) error {
 	auditor := broker.NewAuditor(broker.AuditorOptions{
-		Audit: now.Broker.Audit, Store: j.core.audits, Now: j.core.parts.Now, Logger: j.core.parts.Logger, Early: auditEarly,
+		Audit: now.Broker.Audit, Store: j.core.notes, Now: j.core.parts.Now, Logger: j.core.parts.Logger, Early: auditEarly,
 	})
 	if due {
 		return auditor.AuditDue(ctx, now.Clients())

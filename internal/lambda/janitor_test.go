@@ -18,7 +18,6 @@ import (
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 	"github.com/ferry-broker/ferry/internal/secrets"
-	"github.com/ferry-broker/ferry/internal/sfn"
 )
 
 // filterOf reads the pattern of a metric filter of the template: conditions on fields, all joined by the same word.
@@ -167,48 +166,47 @@ func TestTheHourlyTurnAuditsWhatIsDue(t *testing.T) {
 	}
 }
 
-// TestManyOverdueOperationsAreRestartedInTwoRounds on a table of the stand-in, those of a client with few among the
-// first. FERRY_OVERDUE says how many: 10,000 take two rounds of 50 seconds there, so that fewer have to do where nobody
-// waits for it.
-func TestManyOverdueOperationsAreRestartedInTwoRounds(t *testing.T) {
+// TestManyDueOperationsAreDrivenInOneRound on a table of the stand-in, of two clients. Their records are read in few
+// calls, and few lists say that what each of them made has vanished. FERRY_DUE says how many: 10,000 take their time
+// there, so that fewer have to do where nobody waits for it.
+func TestManyDueOperationsAreDrivenInOneRound(t *testing.T) {
 	t.Parallel()
 	many := 150
-	if text, ok := os.LookupEnv("FERRY_OVERDUE"); ok {
+	if text, ok := os.LookupEnv("FERRY_DUE"); ok {
 		var err error
 		if many, err = strconv.Atoi(text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	h := newTableHarness(t, nil)
-	overdue(t, h, "busy", many, time.Hour)
-	overdue(t, h, "calm", 1, 5*time.Minute)
-	var starts []broker.Start
-	for round := range 2 {
-		began := time.Now()
-		if err := h.janitor.Handle(t.Context(), Schedule{Task: TaskRound}); err != nil {
-			t.Fatalf("%v; the log: %.4000s", err, h.log)
-		}
-		some := h.machine.take()
-		t.Logf("round %d: %d restarted in %v", round+1, len(some), time.Since(began))
-		starts = append(starts, some...)
+	h.configure(func(c *secrets.Copy) {
+		calm := c.Config.Clients[0]
+		calm.Name = "calm"
+		c.Config.Clients, c.Version = append(c.Config.Clients, calm), "v2"
+	}, nil)
+	due(t, h, "demo", many, time.Hour)
+	due(t, h, "calm", 1, 5*time.Minute)
+	h.mu.Lock()
+	h.asked = 0
+	h.mu.Unlock()
+	began := time.Now()
+	if err := h.janitor.Handle(t.Context(), Schedule{Task: TaskRound}); err != nil {
+		t.Fatalf("%v; the log: %.4000s", err, h.log)
 	}
-	names := map[broker.Key]bool{}
-	for _, s := range starts {
-		names[s.Key] = true
+	t.Logf("%d operations in %v, with %d calls of Cloud Foundry", many+1, time.Since(began), h.asked)
+	if n := strings.Count(h.log.String(), `"msg":"operation ended"`); n != many+1 {
+		t.Errorf("%d operations ended, want %d; the log: %.4000s", n, many+1, h.log)
 	}
-	if len(names) != many+1 || len(starts) != len(names) {
-		t.Errorf("%d starts of %d operations, want %d of as many", len(starts), len(names), many+1)
-	}
-	early := starts[:min(len(starts), 2*restartWorkers)]
-	if !strings.Contains(fmt.Sprint(early), "calm") {
-		t.Errorf("the client with one operation was not among the first: %v", early)
+	page, err := h.store.Unfinished(t.Context(), h.now(), "", 10)
+	if err != nil || len(page.Operations) != 0 {
+		t.Errorf("%v are due afterwards, %v", page.Operations, err)
 	}
 }
 
-// overdue stores creates of a client whose drivers got lost.
-func overdue(t *testing.T, h *tableHarness, client string, n int, age time.Duration) {
+// due stores creates of a client whose POST was carried out, and whose drivers got lost.
+func due(t *testing.T, h *tableHarness, client string, n int, age time.Duration) {
 	t.Helper()
-	due := h.now().Add(-age)
+	at := h.now().Add(-age)
 	next := make(chan int, n)
 	for i := range n {
 		next <- i
@@ -221,7 +219,10 @@ func overdue(t *testing.T, h *tableHarness, client string, n int, age time.Durat
 				key := broker.Key{Client: client, InstanceID: fmt.Sprintf("i-%05d", i)}
 				_, err := h.store.Put(t.Context(), broker.Record{Key: key, Lifecycle: lifecycle.Record{
 					Kind: key.Kind(), State: lifecycle.Creating, Seq: 1,
-					Operation: lifecycle.Operation{ID: "create-" + key.InstanceID, Verb: lifecycle.Create, Due: due.Add(time.Duration(i) * time.Millisecond)},
+					Operation: lifecycle.Operation{
+						ID: "create-" + key.InstanceID, Verb: lifecycle.Create, Started: at, Deadline: at.Add(100 * time.Hour),
+						Due: at.Add(time.Duration(i) * time.Millisecond), Calls: 1, CreatedWithoutJob: true,
+					},
 				}}, 0)
 				if err != nil {
 					t.Error(err)
@@ -233,28 +234,23 @@ func overdue(t *testing.T, h *tableHarness, client string, n int, age time.Durat
 	writers.Wait()
 }
 
-func TestAnOperationWhoseStartWasLostIsRestarted(t *testing.T) {
+// TestAnOperationWhoseStartWasLostIsDrivenByRounds, though no execution can be started for it at all.
+func TestAnOperationWhoseStartWasLostIsDrivenByRounds(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	h.machine.fault = errDown
 	if answer := h.send(t, "provision"); answer.StatusCode != 202 {
 		t.Fatalf("%d %s: the platform is not to notice", answer.StatusCode, answer.Body)
 	}
-	h.pass(time.Hour)
-	err := h.janitor.Handle(t.Context(), Schedule{Task: TaskRound})
-	if _, ok := errors.AsType[*JanitorFailed](err); !ok {
-		t.Errorf("%v, want *JanitorFailed while nothing can be started", err)
+	for n, want := range []string{`"restarted":0,"driven":0`, `"restarted":1,"driven":2`} {
+		if err := h.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
+			t.Fatal(err)
+		}
+		if rounds := strings.Split(h.log.String(), `"msg":"janitor round",`); !strings.HasPrefix(rounds[len(rounds)-1], want) {
+			t.Errorf("round %d: %.200s, want %s; the log: %s", n, rounds[len(rounds)-1], want, h.log)
+		}
+		h.pass(21 * time.Second)
 	}
-	h.machine.fault = nil
-	h.pass(time.Hour)
-	if err := h.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
-		t.Fatal(err)
-	}
-	starts := h.machine.take()
-	if len(starts) != 1 || starts[0].Restart != 2 {
-		t.Fatalf("started %+v, want the second restart: the first one's number is spent", starts)
-	}
-	h.run(t.Context(), t, sfn.NewTick(starts[0]))
 	if answer := h.send(t, "last-operation"); !strings.Contains(answer.Body, `"succeeded"`) {
 		t.Errorf("%s", answer.Body)
 	}

@@ -60,10 +60,9 @@ func (p *Poller) prepare(ctx context.Context) {
 	p.core.prepare(ctx, true)
 }
 
-// Handle advances the operation that the tick names and returns the tick with what comes next: done, or seconds to
-// wait. Short waits it spends itself, fifteen seconds at most. It may run twice, late, or beside another one. Errors
-// are *BadInput,
-// *NoConfiguration, *TickFailed and *TickPanicked.
+// Handle advances the operation that the tick names and returns the tick with what comes next: done, handed over to
+// rounds, or seconds to wait. Short waits it spends itself, fifteen seconds at most. It may run twice, late, or beside
+// another one. Errors are *BadInput, *NoConfiguration, *TickFailed and *TickPanicked.
 func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err error) {
 	defer p.core.events.begin(ctx)()
 	log := p.core.parts.Logger.With("client", tick.Client, "operation", tick.Operation)
@@ -91,7 +90,30 @@ func (p *Poller) Handle(ctx context.Context, tick sfn.Tick) (next sfn.Tick, err 
 		log.ErrorContext(ctx, "tick failed", "error", err.Error())
 		return sfn.Tick{}, &TickFailed{}
 	}
-	return tick.After(step), nil
+	if next := tick.After(step); step.Done || !tick.Swept {
+		return next, nil
+	}
+	return p.leave(ctx, tick, step, broker.LooksEvery(now.Config.Polling.Max)), nil
+}
+
+// leave hands the operation over to rounds, if one looks soon enough; every is how often those look that repeat. Until
+// then, and where none seem to come, the execution drives the operation itself.
+func (p *Poller) leave(ctx context.Context, tick sfn.Tick, step broker.Step, every time.Duration) sfn.Tick {
+	note, err := p.core.notes.LastRound(ctx)
+	if err != nil {
+		p.core.parts.Logger.WarnContext(ctx, "the note of the last round cannot be read", "error", err.Error())
+		return tick.After(step)
+	}
+	look, known := note.NextLook(p.core.parts.Now(), every)
+	switch {
+	case !known:
+		return tick.After(step)
+	case look <= max(every, step.Wait):
+		return tick.After(step).HandOver()
+	default: // no sooner than rounds would, and so that one follows soon enough
+		step.Wait = max(step.Wait, min(every, look-every))
+		return tick.After(step)
+	}
 }
 
 // A turn of the state machine is three states, which cost as much as twenty seconds of the poller (docs/aws-cost.md).

@@ -137,12 +137,18 @@ func completeAWS(c *aws.Config, lookupEnv func(string) (string, bool)) {
 	}
 }
 
+// notes keep what concerns no record: when audits were completed, and when rounds look.
+type notes interface {
+	broker.AuditStore
+	broker.RoundStore
+}
+
 // core is what lives as long as the function's environment.
 type core struct {
 	configuration func(context.Context) (secrets.Copy, error)
 	// parts are what every broker of this environment is made of.
-	parts  setup.Parts
-	audits broker.AuditStore
+	parts setup.Parts
+	notes notes
 	// version is the stack's.
 	version string
 	events  inFlight
@@ -167,12 +173,12 @@ func newCore(lookupEnv func(string) (string, bool), log io.Writer) (*core, error
 	if err != nil {
 		return nil, err
 	}
-	c := &core{audits: table, version: s.version}
+	c := &core{notes: table, version: s.version}
 	// Beside an environment there are others, so that a lease of another holder may be a living one's.
 	c.parts = setup.Parts{
 		Store: table, Workflow: sfn.New(sfn.Options{Config: s.aws, StateMachine: s.stateMachine}),
 		Now: time.Now, Logger: c.correlated(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: s.level})),
-		Process: setup.NewProcessName(), ClaimFirst: true,
+		Process: setup.NewProcessName(), ClaimFirst: true, Swept: true,
 	}
 	c.configuration = secrets.New(secrets.Options{
 		Config: s.aws, Secret: s.secret, MaxAge: s.maxAge,

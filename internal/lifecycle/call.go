@@ -11,7 +11,9 @@ func intent(r Record, t Tick) Record {
 	n := r.Clone()
 	n.notePlace(t)
 	n.Operation.Lease = Lease{Holder: t.Driver, Until: t.LeaseUntil}
-	n.Operation.Due = due(r.Operation, t.Now, t.Wait)
+	if !t.Swept {
+		n.Operation.Due = due(r.Operation, t.Now, t.Wait)
+	}
 	return n
 }
 
@@ -106,9 +108,10 @@ type Replied struct {
 	// Driver held the lease and gives it back.
 	Driver string
 	Now    time.Time
-	// Wait is how long the driver stays away now, and Pace where that comes from.
-	Wait time.Duration
-	Pace Pace
+	// Wait is how long the driver stays away now, and Pace where that comes from. Swept is as in Tick.
+	Wait  time.Duration
+	Pace  Pace
+	Swept bool
 }
 
 func (e Replied) deletes() bool { return e.Do == SendDelete || e.Do == SendDeleteLeftover }
@@ -134,11 +137,21 @@ func decideReply(r Record, e Replied) Decision {
 		}
 		d.Record.noteAnswer(e)
 	}
-	// Who is asked to stay away for long is not dead meanwhile.
-	if late := e.Now.Add(e.Wait + overdueMargin); op.Due.Before(late) {
+	if late, put := e.nextDue(*op); put {
 		op.Due, d.Write = late, true
 	}
 	return d
+}
+
+// nextDue returns when an operation is due whose driver stays away now, and whether that is news. Who is asked to stay
+// away for long is not dead meanwhile.
+func (e Replied) nextDue(op Operation) (at time.Time, news bool) {
+	if !e.Swept {
+		at = e.Now.Add(e.Wait + overdueMargin)
+		return at, op.Due.Before(at)
+	}
+	at = e.Now.Add(e.Wait)
+	return at, e.Answer.RetryAfter > 0 && op.Due.Before(at)
 }
 
 // closeCall removes an open call, in place, and reports whether it was there.

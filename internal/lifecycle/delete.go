@@ -67,7 +67,7 @@ func tickUnbind(r Record, t Tick) Decision {
 // waitForJob asks the job of this operation's delete, and saves the look-up while that runs.
 func waitForJob(r Record, t Tick) (Decision, bool) {
 	op := r.Operation
-	if op.Job == "" || t.Look != nil || t.deadlinePassed {
+	if op.Job == "" || t.Look != nil || t.deadlinePassed || t.OneOfMany {
 		return Decision{}, false
 	}
 	if t.Job == nil {
@@ -154,10 +154,13 @@ func deleteRows(r Record, t Tick, rows []Row) Decision {
 	if op.Job == "" || i < 0 {
 		return deleteRow(r, t, rows[0].GUID)
 	}
+	row := rows[i]
+	if row.busy() && row.Last.Verb == Delete && row.Age <= quietAfter {
+		return wait(r, t) // the row says enough: its job is at work
+	}
 	if t.Job == nil {
 		return need(r, Effect{Do: AskJob, Job: op.Job})
 	}
-	row := rows[i]
 	switch {
 	case !t.Job.State.Ended():
 		return wait(r, t)

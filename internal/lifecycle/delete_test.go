@@ -2,6 +2,7 @@ package lifecycle_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -11,6 +12,9 @@ import (
 // removals are the rows of docs/protocol.md section 6 that an unbind shares.
 func removals() map[string]tickTest {
 	row, failed := mine(lc.Create, lc.LastSucceeded), mine(lc.Delete, lc.LastFailed)
+	deleting := mine(lc.Delete, lc.LastInProgress)
+	quiet := deleting
+	quiet.Age = 3 * time.Minute
 	created, updating := mine(lc.Create, lc.LastInProgress), mine(lc.Update, lc.LastInProgress)
 	sent := func(r *lc.Record) { r.Operation.JobGUID = "guid" }
 	often := both(sent, owning("guid"), func(r *lc.Record) { r.Operation.FailedDeletesByBroker = 4 })
@@ -21,6 +25,9 @@ func removals() map[string]tickTest {
 		"own job is asked before a look-up":     {accepted, asked, asksJob(d)},
 		"own job processing saves the look-up":  {accepted, withJob(asked, inState(lc.JobProcessing)), waits(d)},
 		"own job polling saves the look-up":     {accepted, withJob(asked, inState(lc.JobPolling)), waits(d)},
+		"row being deleted saves the job":       {accepted, seen(deleting), waits(d)},
+		"but not one that is never written":     {accepted, seen(quiet), asksJob(d)},
+		"row that waits for its job asks":       {accepted, seen(row), asksJob(d)},
 		"own job unclear waits":                 {accepted, withJob(asked, inState(lc.JobUnclear)), waits(d)},
 		"none is gone":                          {as, seen(), ends(lc.Gone)},
 		"none after the job is gone":            {accepted, withJob(seen(), inState(lc.JobComplete)), ends(lc.Gone)},
@@ -53,6 +60,12 @@ func removals() map[string]tickTest {
 	}
 }
 
+// ofMany makes the tick one of many that share a list.
+func ofMany(t lc.Tick) lc.Tick {
+	t.OneOfMany = true
+	return t
+}
+
 // TestDelete is docs/protocol.md section 6, row by row.
 func TestDelete(t *testing.T) {
 	t.Parallel()
@@ -65,6 +78,7 @@ func TestDelete(t *testing.T) {
 	tests["none asks for the bindings"] = tickTest{as, vanished, does(d, lc.ListBindings, "")}
 	tests["none at the deadline does not"] = tickTest{overdue, vanished, ends(lc.Gone)}
 	tests["looks by name"] = tickTest{as, bare(), does(d, lc.FindByName, "")}
+	tests["one of many looks first"] = tickTest{accepted, ofMany(bare()), does(d, lc.FindByName, "")}
 	tests["row asks for the bindings"] = tickTest{as, unlisted, does(d, lc.ListBindings, "")}
 	runTicks(t, stored(lc.Instance, d), tests)
 }
@@ -78,6 +92,7 @@ func TestUnbind(t *testing.T) {
 	tests["no key was ever posted"] = tickTest{never, bare(), ends(lc.Gone)}
 	tests["reads the instance"] = tickTest{as, bare(), does(d, lc.ReadInstance, "")}
 	tests["looks under the recorded instance"] = tickTest{as, under(bare(), instance(lc.Ready)), does(d, lc.FindByName, "parent")}
+	tests["one of many looks first"] = tickTest{accepted, ofMany(under(bare(), instance(lc.Ready))), does(d, lc.FindByName, "parent")}
 	tests["instance updating does not matter"] = tickTest{as, under(seen(mine(lc.Create, lc.LastSucceeded)), instance(lc.Updating)), does(d, lc.SendDelete, "guid")}
 	tests["open POST to an instance that is gone"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Gone)), ends(lc.Gone)}
 	tests["open POST to an instance being deleted"] = tickTest{opened(lc.Create, 90), under(seen(), instance(lc.Deleting)), waits(d)}

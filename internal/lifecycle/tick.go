@@ -22,6 +22,11 @@ type Tick struct {
 	// Wait is the pause before the next tick, and Pace where it comes from.
 	Wait time.Duration
 	Pace Pace
+	// Swept says that rounds take up every operation that is due (docs/protocol.md 9). It is due all the time then, but
+	// for a pause that Cloud Foundry asked for, and a driver that waits writes nothing.
+	Swept bool
+	// OneOfMany says that the look-ups of many ticks are one list: looking costs less than asking for the own job.
+	OneOfMany bool
 	// LookupFailed says that Cloud Foundry, or the store, did not tell what the tick asked for: it can only wait.
 	LookupFailed bool
 	// NoAnswerReason is why, in words for users; also for a job of unclear state. It may be empty.
@@ -163,7 +168,7 @@ func need(r Record, e Effect) Decision {
 // that learned nothing costs no write.
 func wait(r Record, t Tick) Decision {
 	d := need(r, Effect{Do: Wait})
-	if r.Operation.Due.Before(t.Now.Add(t.Wait + overdueMargin)) {
+	if !t.Swept && r.Operation.Due.Before(t.Now.Add(t.Wait+overdueMargin)) {
 		d.Record.Operation.Due = due(r.Operation, t.Now, t.Wait)
 		d.Write = true
 	}

@@ -30,8 +30,8 @@ type Parts struct {
 	Logger   *slog.Logger
 	// Process names the holder of leases: unique to a process, or to a function's environment; see NewProcessName.
 	Process string
-	// OnlyProcess and ClaimFirst are those of broker.Options.
-	OnlyProcess, ClaimFirst bool
+	// OnlyProcess, ClaimFirst and Swept are those of broker.Options.
+	OnlyProcess, ClaimFirst, Swept bool
 	// Figures counts what happens; nil for nobody.
 	Figures Figures
 	// Sleep waits for the time to pass or the context to end; nil: broker.Sleep.
@@ -76,7 +76,7 @@ func New(c config.Config, p Parts) (*Assembly, error) {
 		Pace:     lifecycle.Pace{First: c.Polling.First, Max: c.Polling.Max},
 		Deadline: c.Operations.Deadline, TombstoneTTL: c.Operations.TombstoneTTL,
 		SettleAfter: c.Operations.SettleAfter, RequestBudget: c.Operations.RequestBudget,
-		Process: p.Process, OnlyProcess: p.OnlyProcess, ClaimFirst: p.ClaimFirst,
+		Process: p.Process, OnlyProcess: p.OnlyProcess, ClaimFirst: p.ClaimFirst, Swept: p.Swept,
 	})
 	return a, nil
 }

@@ -26,13 +26,18 @@ type Tick struct {
 	Turn int `json:"turn"`
 	// Done ends the execution.
 	Done bool `json:"done"`
+	// Swept says that rounds take up what is due, so that the execution may end before the operation. The executions of
+	// earlier versions do not have it, and go on until the operation has ended.
+	Swept bool `json:"swept,omitempty"`
+	// HandedOver ends the execution, and leaves the operation to rounds.
+	HandedOver bool `json:"handed_over"`
 }
 
-// NewTick returns what the execution of a start begins with.
+// NewTick returns what the execution of a start begins with. Rounds take the operation up after its beginning.
 func NewTick(s broker.Start) Tick {
 	return Tick{
 		Client: s.Key.Client, InstanceID: url.PathEscape(s.Key.InstanceID), BindingID: url.PathEscape(s.Key.BindingID),
-		Operation: s.Operation, WaitSeconds: seconds(s.Delay),
+		Operation: s.Operation, WaitSeconds: seconds(s.Delay), Swept: true,
 	}
 }
 
@@ -43,6 +48,12 @@ func (t Tick) After(s broker.Step) Tick {
 	if t.WaitSeconds = seconds(s.Wait); !s.Done {
 		t.WaitSeconds = max(1, t.WaitSeconds)
 	}
+	return t
+}
+
+// HandOver returns the tick that ends its execution, and leaves the operation to rounds.
+func (t Tick) HandOver() Tick {
+	t.HandedOver = true
 	return t
 }
 

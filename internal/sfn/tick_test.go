@@ -53,6 +53,16 @@ func TestTickRefusesWhatNobodyWrote(t *testing.T) {
 	}
 }
 
+// TestHandOver: an execution that leaves its operation to rounds has not seen its end.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	want := Tick{Operation: "o", Turn: 8, WaitSeconds: 3, Swept: true, HandedOver: true}
+	got := Tick{Operation: "o", Turn: 7, Swept: true}.After(broker.Step{Wait: 3 * time.Second}).HandOver()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestAfter(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -33,16 +32,13 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Workflow starts executions, and stops those that nobody needs any more. Its methods may be called concurrently.
+// Workflow starts executions. Its methods may be called concurrently.
 type Workflow struct {
 	options Options
 	client  *sfn.Client
 }
 
-var (
-	_ broker.Workflow = (*Workflow)(nil)
-	_ broker.Stopper  = (*Workflow)(nil)
-)
+var _ broker.Workflow = (*Workflow)(nil)
 
 // ErrName says that an operation string cannot name an execution. Ferry's own can.
 var ErrName = errors.New("not a name that an execution may have")
@@ -80,33 +76,6 @@ func (w *Workflow) Start(ctx context.Context, s broker.Start) error {
 		return nil
 	}
 	return fmt.Errorf("start execution %s: %w", name, err)
-}
-
-// stopTime bounds one Stop, however long a Start may take.
-const stopTime = time.Second
-
-// Stop ends the execution that Start began, if it runs. One that has ended is no fault; one that nobody knows is. It is
-// tried once, for a second at most: an execution that goes on finds nothing to do.
-func (w *Workflow) Stop(ctx context.Context, s broker.Start) error {
-	name, err := executionName(s.Operation, s.Restart)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, stopTime)
-	defer cancel()
-	_, err = w.client.StopExecution(ctx, &sfn.StopExecutionInput{
-		ExecutionArn: new(executionARN(w.options.StateMachine, name)),
-		Cause:        new("The request that began the operation has seen it end."),
-	}, func(c *sfn.Options) { c.RetryMaxAttempts = 1 })
-	if err != nil {
-		return fmt.Errorf("stop execution %s: %w", name, err)
-	}
-	return nil
-}
-
-// executionARN differs from that of the state machine in its type and its last part.
-func executionARN(stateMachine, name string) string {
-	return strings.Replace(stateMachine, ":stateMachine:", ":execution:", 1) + ":" + name
 }
 
 // fit is narrower than what Step Functions takes: no name needs more, and what fits here needs no escaping in an ARN, a

@@ -1,7 +1,6 @@
 package sfn
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -125,7 +123,7 @@ func TestStartSendsIdsAndTheFirstWaitOnly(t *testing.T) {
 	}
 	want := []map[string]string{{
 		"stateMachineArn": machine, "name": "create-0f-r2",
-		"input": `{"client":"a","instance_id":"i%2F1%FF","binding_id":"b%201","operation":"create-0f","wait_seconds":27,"turn":0,"done":false}`,
+		"input": `{"client":"a","instance_id":"i%2F1%FF","binding_id":"b%201","operation":"create-0f","wait_seconds":27,"turn":0,"done":false,"swept":true,"handed_over":false}`,
 	}}
 	if diff := cmp.Diff(want, w.sent); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
@@ -183,58 +181,4 @@ func TestABadNameIsNotSent(t *testing.T) {
 	if len(w.sent) > 0 {
 		t.Errorf("sent %v", w.sent)
 	}
-}
-
-func TestStop(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		start   broker.Start
-		replies []reply
-		calls   int
-		fails   string
-	}{
-		"what runs, or has ended, is stopped": {start(), []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
-		"a restart by its own name":           {broker.Start{Operation: "bind-0f", Restart: 2}, []reply{{200, `{"stopDate":1767225600}`}}, 1, ""},
-		"one that nobody knows is a fault":    {start(), []reply{fault(400, "ExecutionDoesNotExist")}, 1, "stop execution create-0f"},
-		"throttling is not tried again":       {start(), []reply{fault(400, "ThrottlingException"), {200, `{"stopDate":1767225600}`}}, 1, "ThrottlingException"},
-		"nor is a fault of Step Functions":    {start(), []reply{fault(500, "InternalFailure"), {200, `{"stopDate":1767225600}`}}, 1, "InternalFailure"},
-		"no name, no call":                    {broker.Start{Operation: "a b"}, []reply{{200, `{}`}}, 0, "not a name"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := &transport{replies: test.replies}
-			err := newWorkflow(w, 0).Stop(t.Context(), test.start)
-			if (err == nil) != (test.fails == "") || err != nil && !strings.Contains(err.Error(), test.fails) {
-				t.Errorf("error %v, want %q", err, test.fails)
-			}
-			if len(w.sent) != test.calls {
-				t.Fatalf("%d calls, want %d", len(w.sent), test.calls)
-			}
-			want, _ := executionName(test.start.Operation, test.start.Restart)
-			for _, sent := range w.sent {
-				if arn := "arn:aws:states:eu-central-1:123456789012:execution:ferry-operation:" + want; sent["executionArn"] != arn {
-					t.Errorf("stopped %q, want %q", sent["executionArn"], arn)
-				}
-			}
-		})
-	}
-}
-
-// TestStopIsBrief: a platform waits for the answer that comes after it.
-func TestStopIsBrief(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := &transport{hang: true}
-		began := time.Now()
-		if err := newWorkflow(w, time.Minute).Stop(t.Context(), start()); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v from a Step Functions that does not answer", err)
-		}
-		if diff := cmp.Diff([]time.Time{began.Add(time.Second)}, w.ends); diff != "" {
-			t.Errorf("requests, by when they were to end (-want +got):\n%s", diff)
-		}
-		if took := time.Since(began); took != time.Second {
-			t.Errorf("it took %v", took)
-		}
-	})
 }

@@ -108,8 +108,8 @@ func TestTheMachineReadsWhatThePollerWrites(t *testing.T) {
 		}
 	}
 	m := definition(t)
-	if m.StartAt != "Wait" || m.States["Wait"].Type != "Wait" || m.States["Wait"].SecondsPath != "$.wait_seconds" {
-		t.Errorf("it begins with %+v, not with the wait that the input names", m.States[m.StartAt])
+	if m.StartAt != "Advance" || m.States["Wait"].Type != "Wait" || m.States["Wait"].SecondsPath != "$.wait_seconds" {
+		t.Errorf("it begins with %+v, and waits as %+v", m.States[m.StartAt], m.States["Wait"])
 	}
 }
 
