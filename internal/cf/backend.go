@@ -82,12 +82,8 @@ func New(c Config) (*Backend, error) {
 	flavors := &flavors{api: api, places: places}
 	changes := changes{api: api, flavors: flavors}
 	rows := rowReader{api: api, client: c.Client}
-	instances := &instances{
-		api: api, places: places, visibility: visibility, flavors: flavors, changes: changes, rows: rows,
-	}
-	keys := &keys{
-		api: api, instances: instances, visibility: visibility, flavors: flavors, changes: changes, rows: rows,
-	}
+	instances := newInstances(api, places, visibility, flavors, changes, rows, roomIn(c.API))
+	keys := newKeys(instances)
 	return &Backend{
 		places: places, instances: instances, keys: keys,
 		jobs:        &jobs{api: api, logger: c.Logger, warned: newWarned()},

@@ -112,7 +112,7 @@ func (s *keys) isGone(ctx context.Context, guid, offering string) error {
 	case !ccapi.IsAbsent(err):
 		return err
 	}
-	if err := s.visibility.confirmAbsence(ctx, offering); err != nil {
+	if err := s.visibility.confirmAbsence(ctx, offering, new(sight)); err != nil {
 		return err
 	}
 	return broker.ErrNotFound

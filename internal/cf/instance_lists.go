@@ -10,22 +10,46 @@ import (
 	"github.com/ferry-broker/ferry/internal/ccapi"
 )
 
-// maxFilter is how many characters of GUIDs one filter names: an address stays far below the 8 KB that proxies take.
-const maxFilter = 3000
-
 // found is a row of a list with the header of its page.
 type found struct {
 	instanceRow
 	header http.Header
 }
 
+// instanceList is what a list showed, or several.
+type instanceList struct {
+	rows []found
+	// pages is how many pages the longest list had.
+	pages int
+	// shared: it answers several questions.
+	shared bool
+	// sight is what the login can see after it.
+	sight *sight
+}
+
+// mayMiss reports whether a row that is not in the list may be there all the same: rows move between pages while they
+// are read (docs/protocol.md 3.9). For whoever asks alone one page is enough.
+func (l instanceList) mayMiss() bool { return l.shared && l.pages > 1 }
+
+// with returns the list with what a later one showed.
+func (l instanceList) with(later instanceList) instanceList {
+	l.rows, l.pages, l.sight = slices.Concat(l.rows, later.rows), max(l.pages, later.pages), later.sight
+	return l
+}
+
 // list returns the instances of our org that the filter lets through. What other orgs share into it is left out. It
 // takes one call; where the API cannot filter by org (Korifi) one more for spaces that were not met before.
-func (s *instances) list(ctx context.Context, what string, filter url.Values) ([]found, error) {
+func (s *instances) list(ctx context.Context, what string, filter url.Values) (instanceList, error) {
 	org, err := s.places.org(ctx)
 	if err != nil {
-		return nil, err
+		return instanceList{}, err
 	}
+	list, err := s.listIn(ctx, what, filter, org)
+	list.sight = new(sight)
+	return list, err
+}
+
+func (s *instances) listIn(ctx context.Context, what string, filter url.Values, org string) (instanceList, error) {
 	if s.flavors.known() != korifi {
 		list, err := s.listByOrg(ctx, what, filter, org)
 		if !filterRefused(err) {
@@ -33,18 +57,18 @@ func (s *instances) list(ctx context.Context, what string, filter url.Values) ([
 		}
 		// Whoever refuses these filters; Korifi is known by one of them alone.
 		if _, err := s.flavors.ask(ctx); err != nil {
-			return nil, err
+			return instanceList{}, err
 		}
 	}
 	return s.listAll(ctx, what, filter, org)
 }
 
-func (s *instances) listByOrg(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
+func (s *instances) listByOrg(ctx context.Context, what string, filter url.Values, org string) (list instanceList, err error) {
 	r := ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}
 	r.Query.Set("organization_guids", org)
 	r.Query.Set("fields[space]", "guid,relationships.organization")
-	var list []found
-	err := ccapi.Pages(ctx, s.api, r, func(p ccapi.Page[instanceRow]) error {
+	err = ccapi.Pages(ctx, s.api, r, func(p ccapi.Page[instanceRow]) error {
+		list.pages++
 		var included struct {
 			Spaces []spaceRow `json:"spaces"`
 		}
@@ -54,59 +78,32 @@ func (s *instances) listByOrg(ctx context.Context, what string, filter url.Value
 		foreign := s.places.placed(included.Spaces, org)
 		for _, i := range p.Resources {
 			if !foreign[spaceOf(i)] {
-				list = append(list, found{i, p.Header})
+				list.rows = append(list.rows, found{i, p.Header})
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return instanceList{}, err
 	}
 	s.flavors.learn(cloudController)
 	return list, nil
 }
 
-func (s *instances) listAll(ctx context.Context, what string, filter url.Values, org string) ([]found, error) {
-	var list []found
-	err := ccapi.Pages(ctx, s.api, ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}, func(p ccapi.Page[instanceRow]) error {
+func (s *instances) listAll(ctx context.Context, what string, filter url.Values, org string) (list instanceList, err error) {
+	r := ccapi.Request{Path: instancesRoute, What: what, Query: maps.Clone(filter)}
+	err = ccapi.Pages(ctx, s.api, r, func(p ccapi.Page[instanceRow]) error {
+		list.pages++
 		for _, i := range p.Resources {
-			list = append(list, found{i, p.Header})
+			list.rows = append(list.rows, found{i, p.Header})
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return instanceList{}, err
 	}
-	return s.withoutForeign(ctx, list, org)
-}
-
-// byGUID returns those of the instances that are there. It takes one call, and on Korifi, which names no filter for it,
-// one for each.
-func (s *instances) byGUID(ctx context.Context, guids []string) ([]found, error) {
-	var rows []found
-	if s.flavors.known() != korifi {
-		for _, part := range filters(guids) {
-			some, err := s.list(ctx, "find instances by GUID", url.Values{"guids": {ccapi.Filter(part...)}, "per_page": {"200"}})
-			if err != nil {
-				return nil, err
-			}
-			rows = append(rows, some...)
-		}
-		return rows, nil
-	}
-	for _, guid := range guids {
-		switch row, header, err := s.get(ctx, guid); {
-		case err == nil:
-			rows = append(rows, found{row, header})
-		case !ccapi.IsAbsent(err):
-			return nil, err
-		}
-	}
-	org, err := s.places.org(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.withoutForeign(ctx, rows, org)
+	list.rows, err = s.withoutForeign(ctx, list.rows, org)
+	return list, err
 }
 
 // distinct returns the GUIDs, each once; an empty one, which a filter would take for all, is none.
@@ -117,19 +114,6 @@ func distinct(guids []string) (each []string) {
 		}
 	}
 	return each
-}
-
-// filters cuts GUIDs into lists that are short enough for the filter of one address.
-func filters(guids []string) (cut [][]string) {
-	length := 0
-	for _, guid := range guids {
-		length += len(guid)
-		if len(cut) == 0 || length > maxFilter {
-			cut, length = append(cut, nil), len(guid)
-		}
-		cut[len(cut)-1] = append(cut[len(cut)-1], guid)
-	}
-	return cut
 }
 
 // withoutForeign leaves out what is in spaces of other orgs.
@@ -151,10 +135,10 @@ func (s *instances) foreignSpaces(ctx context.Context, rows []found, org string)
 		}
 	}
 	foreign := map[string]bool{}
-	for _, guids := range filters(slices.Sorted(maps.Keys(asked))) {
+	for _, guids := range cut(slices.Sorted(maps.Keys(asked)), s.room, sizeOf) {
 		r := ccapi.Request{
 			Path: "/v3/spaces", What: "find spaces of instances",
-			Query: url.Values{"guids": {ccapi.Filter(guids...)}, "per_page": {"200"}},
+			Query: url.Values{"guids": {ccapi.Filter(guids...)}, "per_page": {smallPage}},
 		}
 		spaces, err := ccapi.List[spaceRow](ctx, s.api, r)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,61 +56,20 @@ type instances struct {
 	flavors    *flavors
 	changes    changes
 	rows       rowReader
+	room       int                                    // of filters in an address
+	looks      shared[instanceQuestion, instanceList] // of FindInstances
+	reads      shared[string, instanceList]           // of FindInstance, by GUID
 }
 
-// FindInstances returns every instance of this name in the org, and those with these GUIDs. Databases that ignore case
-// find too much, so the name is compared again. It takes one call, one more when a GUID is not among what has the name,
-// and another one or more when nothing of ours is left (see visibility).
-func (s *instances) FindInstances(ctx context.Context, q broker.Lookup) (broker.Look, error) {
-	name := nameOf(q.Name)
-	look, err := s.visibility.begin(ctx)
-	if err != nil {
-		return broker.Look{}, err
+func newInstances(
+	api *ccapi.Client, places *places, visibility *visibility, flavors *flavors, changes changes, rows rowReader, room int,
+) *instances {
+	s := &instances{
+		api: api, places: places, visibility: visibility, flavors: flavors, changes: changes, rows: rows, room: room,
 	}
-	rows, err := s.list(ctx, "find instances named "+strconv.Quote(name),
-		url.Values{"names": {ccapi.Filter(name)}, "per_page": {"200"}})
-	if err != nil {
-		return broker.Look{}, err
-	}
-	missing := distinct(q.GUIDs)
-	keep := func(i found) {
-		look.Rows = append(look.Rows, s.row(i.instanceRow, i.header))
-		missing = slices.DeleteFunc(missing, func(guid string) bool { return guid == i.GUID })
-	}
-	for _, i := range rows {
-		if i.Name == name || slices.Contains(q.GUIDs, i.GUID) {
-			keep(i)
-		}
-	}
-	if len(missing) > 0 {
-		if rows, err = s.byGUID(ctx, missing); err != nil {
-			return broker.Look{}, err
-		}
-		for _, i := range rows {
-			if slices.Contains(missing, i.GUID) { // and not among the rows of the name
-				keep(i)
-			}
-		}
-	}
-	return s.visibility.confirmed(ctx, look, q)
-}
-
-// FindInstance returns the instance with this GUID, or an empty Look. It takes one call; a look that finds nothing
-// takes one more, or two (see visibility).
-func (s *instances) FindInstance(ctx context.Context, guid, offering string) (broker.Look, error) {
-	look, err := s.visibility.begin(ctx)
-	if err != nil {
-		return broker.Look{}, err
-	}
-	row, header, err := s.get(ctx, guid)
-	switch {
-	case ccapi.IsAbsent(err):
-		return s.visibility.confirmed(ctx, look, broker.Lookup{Offering: offering})
-	case err != nil:
-		return broker.Look{}, err
-	}
-	look.Rows = []broker.Row{s.row(row, header)}
-	return look, nil
+	s.looks.room, s.looks.size = room, func(q instanceQuestion) int { return sizeOf(q.name) }
+	s.reads.room, s.reads.size = room, sizeOf
+	return s
 }
 
 // row returns the row with what the backing broker said of the instance.
@@ -212,7 +170,7 @@ func (s *instances) UpdateInstance(ctx context.Context, guid string, c broker.In
 	}, noun)
 	if answer.Reply == lifecycle.ReplyAbsent {
 		// Absence ends an update, so it is not believed where the login may not see what is there.
-		if err := s.visibility.confirmAbsence(ctx, c.Offering); err != nil {
+		if err := s.visibility.confirmAbsence(ctx, c.Offering, new(sight)); err != nil {
 			answer = notBegun(err, noun)
 			answer.Reply = lifecycle.ReplyBusy
 			return answer, err

@@ -22,7 +22,7 @@ type inventory struct {
 // too, whatever they are called now. What has lost the annotation that tells an id which could not be a name is left
 // out, and logged. It takes one call, and one for each fifty instances or more.
 func (n *inventory) Marked(ctx context.Context) ([]broker.Marked, error) {
-	rows, err := n.instances.list(ctx, "list marked instances", url.Values{
+	marks, err := n.instances.list(ctx, "list marked instances", url.Values{
 		"label_selector": {labelClient + "=" + clientLabel(n.instances.rows.client)}, "per_page": {"1000"},
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (n *inventory) Marked(ctx context.Context) ([]broker.Marked, error) {
 	var list []broker.Marked
 	instances := map[string]broker.Marked{} // by GUID
 	var guids []string
-	for _, i := range rows {
+	for _, i := range marks.rows {
 		row := n.instances.row(i.instanceRow, i.header)
 		if !row.Marked {
 			continue
@@ -44,7 +44,7 @@ func (n *inventory) Marked(ctx context.Context) ([]broker.Marked, error) {
 		m := marked(broker.Key{InstanceID: id}, row, byName)
 		list, guids, instances[i.GUID] = append(list, m), append(guids, i.GUID), m
 	}
-	for _, part := range filters(guids) {
+	for _, part := range cut(guids, n.instances.room, sizeOf) {
 		keys, err := n.markedKeys(ctx, part, instances)
 		if err != nil {
 			return nil, err

@@ -109,7 +109,7 @@ func (m *marketplace) confirmEmpty(ctx context.Context, org string) error {
 	if len(m.places.memory.known()) == 0 {
 		return m.visibility.seesOrg(ctx, org)
 	}
-	return m.visibility.confirmAbsence(ctx, "")
+	return m.visibility.confirmAbsence(ctx, "", new(sight))
 }
 
 // read reports it as torn when there are plans and offerings that have nothing to do with each other.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -184,32 +186,93 @@ type rowStore struct {
 	mu    sync.Mutex
 	rows  []storedRow
 	asked []string
+	// pages, if not zero, is the size of pages, whatever was asked for. What is called lost is on none of them where
+	// there is more than one.
+	pages int
+	lost  string
+	// answering, if not nil, is called when an answer has been made, before it is sent.
+	answering func()
+	// fails answers a question with a fault.
+	fails func(asked string) bool
 }
 
 type storedRow struct{ guid, name, space, instance string }
 
+// wants reports whether a filter lets a value through: values are separated by commas, each is encoded, and a database
+// ignores their case.
+func wants(q url.Values, filter, value string) bool {
+	return !q.Has(filter) || slices.ContainsFunc(strings.Split(q.Get(filter), ","), func(one string) bool {
+		one, _ = url.QueryUnescape(one)
+		return strings.EqualFold(one, value)
+	})
+}
+
 func (h *rowStore) answer(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.asked = append(h.asked, "names="+q.Get("names")+" guids="+q.Get("guids"))
-	if q.Has("guids") && (q.Get("guids") == "" || len(r.RequestURI) > 8000) {
-		reply(w, 414, "<html>")
-		return
+	asked := "names=" + q.Get("names") + " guids=" + q.Get("guids")
+	guid, get := strings.CutPrefix(r.URL.Path, instancesRoute+"/")
+	if get {
+		asked = guid
 	}
-	var rows, spaces []string
-	for _, row := range h.rows {
-		byName := !q.Has("names") || strings.EqualFold(q.Get("names"), row.name) // as MySQL does
-		byGUID := !q.Has("guids") || slices.Contains(strings.Split(q.Get("guids"), ","), row.guid)
-		if byName && byGUID {
-			rows = append(rows, fmt.Sprintf(`{"guid":%q,"name":%q,%s,"relationships":{"space":{"data":{"guid":%q}},"service_instance":{"data":{"guid":%q}}}}`,
-				row.guid, row.name, ourMarks, row.space, row.instance))
+	h.mu.Lock()
+	h.asked = append(h.asked, asked)
+	status, body := 414, "<html>"
+	switch {
+	case get:
+		status, body = 404, notFound("Service instance not found")
+		for _, row := range h.rows {
+			if row.guid == guid {
+				status, body = 200, fmt.Sprintf(`{"guid":%q,"name":%q,%s}`, row.guid, row.name, ourMarks)
+			}
 		}
+	case h.fails != nil && h.fails(asked):
+		status = 502
+	case q.Has("guids") && q.Get("guids") == "" || len("http://"+r.Host+r.RequestURI) > 8000:
+	default:
+		status, body = 200, h.page(q)
+	}
+	answering := h.answering
+	h.mu.Unlock()
+	if answering != nil {
+		answering()
+	}
+	reply(w, status, body)
+}
+
+// page returns the page of the list that was asked for.
+func (h *rowStore) page(q url.Values) string {
+	var rows, spaces []string
+	add := func(row storedRow) {
+		instance := `null`
+		if row.instance != "" {
+			instance = fmt.Sprintf(`{"data":{"guid":%q}}`, row.instance)
+		}
+		rows = append(rows, fmt.Sprintf(`{"guid":%q,"name":%q,%s,"relationships":{"space":{"data":{"guid":%q}},"service_instance":%s}}`,
+			row.guid, row.name, ourMarks, row.space, instance))
+	}
+	var found []storedRow
+	for _, row := range h.rows {
+		if wants(q, "names", row.name) && wants(q, "guids", row.guid) {
+			found = append(found, row)
+		}
+	}
+	next := "null"
+	if total := len(found); h.pages > 0 && total > h.pages {
+		found = slices.DeleteFunc(found, func(row storedRow) bool { return row.guid == h.lost })
+		number, _ := strconv.Atoi(q.Get("page"))
+		number = max(number, 1)
+		if number*h.pages < total {
+			next = fmt.Sprintf(`{"href":"https://api/?page=%d"}`, number+1)
+		}
+		found = found[min(len(found), (number-1)*h.pages):min(len(found), number*h.pages)]
+	}
+	for _, row := range found {
+		add(row)
 	}
 	for _, org := range []string{"org-guid", "other-org"} {
 		spaces = append(spaces, korifiSpace("space-of-"+org, org))
 	}
-	reply(w, 200, `{"pagination":{"next":null},"resources":[`+strings.Join(rows, ",")+`],"included":{"spaces":[`+strings.Join(spaces, ",")+`]}}`)
+	return `{"pagination":{"next":` + next + `},"resources":[` + strings.Join(rows, ",") + `],"included":{"spaces":[` + strings.Join(spaces, ",") + `]}}`
 }
 
 func guidsOf(look broker.Look) (guids []string) {

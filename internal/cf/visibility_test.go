@@ -1,14 +1,10 @@
 package cf
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -213,86 +209,5 @@ func TestAStrangersRowConfirmsNothing(t *testing.T) {
 	look, err := s.backend(t, nil).FindInstances(t.Context(), broker.Lookup{Name: "one", GUIDs: []string{"ours"}, Offering: "postgres"})
 	if err == nil {
 		t.Errorf("%+v; want that the login does not see the space", look)
-	}
-}
-
-// TestAConfirmationBeginsAfterTheLook (docs/protocol.md 3.2): looks that end while one confirmation runs share the next
-// one.
-func TestAConfirmationBeginsAfterTheLook(t *testing.T) {
-	t.Parallel()
-	const looks = 8
-	var calls atomic.Int64
-	release := make(chan struct{})
-	var s shared[int64]
-	call := func(context.Context) (int64, error) {
-		n := calls.Add(1)
-		<-release
-		return n, nil
-	}
-	results := make(chan int64, looks+1)
-	ask := func() { n, _ := s.get(t.Context(), call); results <- n }
-	go ask()
-	until(t, "the first round began", func() bool { return calls.Load() > 0 })
-	for range looks {
-		go ask()
-	}
-	until(t, "the others wait for the next round", func() bool { return joined(&s) })
-	close(release)
-	counts := map[int64]int{}
-	for range looks + 1 {
-		counts[<-results]++
-	}
-	if counts[1] != 1 || counts[0] != 0 {
-		t.Errorf("rounds %v; want the first for its one caller alone", counts)
-	}
-}
-
-// joined reports whether a round waits for the one that runs.
-func joined(s *shared[int64]) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.next != nil
-}
-
-// until yields until something holds, and gives up in the end.
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for !holds() {
-		if ctx.Err() != nil {
-			t.Fatalf("gave up waiting until %s", what)
-		}
-		runtime.Gosched()
-	}
-}
-
-// TestAConfirmationThatItsCallerLeftIsMadeAgain: the others still want it.
-func TestAConfirmationThatItsCallerLeftIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	var s shared[int64]
-	began, release := make(chan struct{}), make(chan struct{})
-	first := make(chan error, 1)
-	go func() {
-		_, err := s.get(t.Context(), func(context.Context) (int64, error) { close(began); <-release; return 1, nil })
-		first <- err
-	}()
-	<-began
-	left, leave := context.WithCancel(t.Context())
-	second := make(chan error, 1)
-	go func() { _, err := s.get(left, func(context.Context) (int64, error) { return 2, nil }); second <- err }()
-	until(t, "it waits for its turn", func() bool { return joined(&s) })
-	third := make(chan int64, 1)
-	go func() { n, _ := s.get(t.Context(), func(context.Context) (int64, error) { return 3, nil }); third <- n }()
-	leave()
-	if err := <-second; err == nil {
-		t.Error("who left was answered")
-	}
-	close(release)
-	if n := <-third; n != 3 {
-		t.Errorf("the third was handed %d, want its own", n)
-	}
-	if err := <-first; err != nil {
-		t.Error(err)
 	}
 }

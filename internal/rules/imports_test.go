@@ -39,7 +39,7 @@ var table = map[string]imports{
 	"dynamo":            {own: []string{"broker", "lifecycle"}},
 	"bolt":              {own: []string{"broker", "lifecycle"}, never: []string{"net/http"}},
 	"loop":              {own: []string{"broker"}, never: web},
-	"cf":                {own: []string{"broker", "ccapi", "lifecycle"}},
+	"cf":                {own: []string{"broker", "ccapi", "lifecycle", "singleflight"}},
 	"ccapi":             {own: []string{"singleflight"}},
 	"cfsim":             {},
 	"config":            {never: []string{"net/http"}},
