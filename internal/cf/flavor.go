@@ -26,6 +26,7 @@ type flavors struct {
 	api    *ccapi.Client
 	places *places
 	found  atomic.Int32
+	asked  shared[struct{}, flavor]
 }
 
 // known returns the flavor as far as it is known.
@@ -54,6 +55,13 @@ func (f *flavors) learnFromJob(job string) {
 func (f *flavors) ask(ctx context.Context) (flavor, error) {
 	if known := f.known(); known != unknownFlavor {
 		return known, nil
+	}
+	return f.asked.get(ctx, struct{}{}, f.find)
+}
+
+func (f *flavors) find(ctx context.Context, _ []struct{}) (flavor, error) {
+	if known := f.known(); known != unknownFlavor {
+		return known, nil // somebody found it out meanwhile
 	}
 	org, err := f.places.org(ctx)
 	if err != nil {

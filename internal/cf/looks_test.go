@@ -409,3 +409,24 @@ func TestListsOfManyFitIntoAddresses(t *testing.T) {
 		})
 	}
 }
+
+// TestACrowdThatKnowsNothingAsksOnce for its org, and for which implementation answers.
+func TestACrowdThatKnowsNothingAsksOnce(t *testing.T) {
+	t.Parallel()
+	s := newStub(t, busyCloud)
+	b := s.backend(t, nil)
+	var crowd sync.WaitGroup
+	for range 50 {
+		crowd.Go(func() {
+			if look, err := keyNamed("g", "k")(t.Context(), b); err != nil || len(look.Rows) != 1 {
+				t.Errorf("%+v, %v", look, err)
+			}
+		})
+	}
+	crowd.Wait()
+	for _, call := range []string{"GET /v3/organizations", "GET /v3/service_instances"} {
+		if n := s.count(call); n != 1 {
+			t.Errorf("%d times %s, want once", n, call)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type places struct {
 	address string   // of the API, as a Place has it
 	former  []string // addresses that it had before, in the same form
 	memory  *placeMemory
+	orgs    shared[struct{}, string] // looks the org up
 }
 
 func newPlaces(api *ccapi.Client, c Config) *places {
@@ -75,6 +76,13 @@ func (p *places) Same(recorded broker.Place) bool {
 func (p *places) org(ctx context.Context) (string, error) {
 	if guid := p.memory.orgGUID(); guid != "" {
 		return guid, nil
+	}
+	return p.orgs.get(ctx, struct{}{}, p.findOrg)
+}
+
+func (p *places) findOrg(ctx context.Context, _ []struct{}) (string, error) {
+	if guid := p.memory.orgGUID(); guid != "" {
+		return guid, nil // somebody found it meanwhile
 	}
 	r := ccapi.Request{Path: "/v3/organizations", What: "find org " + strconv.Quote(p.name)}
 	guid := ""
