@@ -137,7 +137,7 @@ func TestKeysThatAreLeftUnprocessed(t *testing.T) {
 				d, begun := &shortOf{t: t, has: func(int) int { return 0 }}, time.Now()
 				all, err := d.store(t).GetAll(ctx, keysOf(9))
 				if n := len(d.asked); !errors.Is(err, errLeftOut) || all != nil || n < test.least || n > maxAttempts {
-					t.Errorf("%v, %v after %d calls; want errLeftOut after %d to %d", all, err, n, test.least, maxAttempts)
+					t.Errorf("%d records, %v after %d calls; want none, errLeftOut, after %d to %d", len(all), err, n, test.least, maxAttempts)
 				}
 				if spent := time.Since(begun); test.budget > 0 && test.budget-spent < timeForAnother {
 					t.Errorf("%v of %v were spent; want an answer while there is time to tell it", spent, test.budget)
@@ -153,7 +153,7 @@ func TestKeysThatAreLeftUnprocessed(t *testing.T) {
 			d := &shortOf{t: t, has: func(n int) int { time.AfterFunc(time.Nanosecond, cancel); return 0 }}
 			all, err := d.store(t).GetAll(ctx, keysOf(2))
 			if spent := time.Since(begun); !errors.Is(err, context.Canceled) || all != nil || spent != time.Nanosecond {
-				t.Errorf("%v, %v after %v; want the context's error at once", all, err, spent)
+				t.Errorf("%d records, %v after %v; want none, the context's error, at once", len(all), err, spent)
 			}
 		})
 	})
@@ -191,7 +191,7 @@ func TestCallsSideBySide(t *testing.T) {
 		close(answers)
 		<-ended
 		if fault, ok := errors.AsType[coded](err); !ok || fault.ErrorCode() != "AccessDeniedException" || all != nil {
-			t.Errorf("%v, %v; want nothing, and why", all, err)
+			t.Errorf("%d records, %v; want none, and why", len(all), err)
 		}
 		if n := len(l.drain()); n > 0 {
 			t.Errorf("%d calls after one had failed", n)
