@@ -141,7 +141,7 @@ func (h *hours) open(t *testing.T, cloud string, control http.Handler) func() {
 		Workflow: work, Now: h.now, Logger: logger, Outages: outages, Process: "process", OnlyProcess: true,
 		Pace: lifecycle.Pace{First: 2 * time.Second, Max: time.Minute},
 	})
-	work.Use(loop.OneByOne{Advancer: counted{b, h.ticks}})
+	work.Use(counted{b, h.ticks})
 	network := &http.Client{Transport: direct{"sim": control, "broker": api.New(api.Options{
 		Broker: b, Catalog: catalogs, Now: h.now, Logger: logger,
 		Clients: []api.Client{{Name: "demo", Credentials: []api.Credential{{Username: "demo", Password: "demo"}}}},
@@ -164,10 +164,10 @@ type counted struct {
 	ticks *atomic.Int64
 }
 
-// Advance makes one step.
-func (c counted) Advance(ctx context.Context, key broker.Key, operation string) (broker.Step, error) {
-	c.ticks.Add(1)
-	return c.Broker.Advance(ctx, key, operation)
+// AdvanceAll makes one step of each.
+func (c counted) AdvanceAll(ctx context.Context, operations []broker.Unfinished, ended func(int, broker.Step, error)) {
+	c.ticks.Add(int64(len(operations)))
+	c.Broker.AdvanceAll(ctx, operations, ended)
 }
 
 // direct is a network of handlers, by host.

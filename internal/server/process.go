@@ -63,7 +63,7 @@ func newProcess(c config.Config, store *bolt.Store, o ServeOptions) (*process, e
 	if err != nil {
 		return nil, &ExitError{Code: ExitUsage, Cause: err, Message: err.Error()}
 	}
-	p.loop.Use(loop.OneByOne{Advancer: p.assembly.Broker})
+	p.loop.Use(p.assembly.Broker)
 	p.server = newServer(p.newHandler(), c.Operations.RequestBudget)
 	p.connections = boundConnections(p.server, cmp.Or(o.mostConnections, max(fewestConnections, 4*c.Limits.ConcurrentRequests)))
 	return p, nil

@@ -41,9 +41,9 @@ func (w *work) fetch(ctx context.Context) (broker.Marketplace, error) {
 	return broker.Marketplace{}, w.do(ctx)
 }
 
-// Advance makes the work a step of an operation.
-func (w *work) Advance(ctx context.Context, _ broker.Key, _ string) (broker.Step, error) {
-	return broker.Step{}, w.do(ctx)
+// AdvanceAll makes the work a step of one operation.
+func (w *work) AdvanceAll(ctx context.Context, _ []broker.Unfinished, ended func(int, broker.Step, error)) {
+	ended(0, broker.Step{}, w.do(ctx))
 }
 
 // unread is a store whose unfinished operations are asked for once everything runs.
@@ -106,7 +106,7 @@ func busyProcess(t *testing.T, fetch, step *work, resume error) *process {
 		Sources: []catalog.Source{{Client: "demo", Fetch: fetch.fetch}}, Store: store, Now: time.Now,
 	})}
 	p.assembly.Broker = broker.New(broker.Options{Store: store, Catalog: p.assembly.Catalog, Workflow: p.loop, Now: time.Now})
-	p.loop.Use(loop.OneByOne{Advancer: step})
+	p.loop.Use(step)
 	if err := p.loop.Start(t.Context(), broker.Start{Operation: "create-1"}); err != nil {
 		t.Fatal(err)
 	}
