@@ -252,6 +252,11 @@ type Backend interface {
 	// the login can see what it looked for (docs/protocol.md 3.2). Where a login does not see every space of its org,
 	// that needs the name of the offering.
 
+	// Look-ups at the same time share lists, which may name many of them. Every list that a look-up takes its rows from
+	// begins after the look-up was called (docs/protocol.md 3.9), and so after Look.Began. The error of a shared list
+	// is the error of all who share it. A look-up whose context ends returns at once. Alone, a look-up costs what is
+	// said below.
+
 	// FindInstances returns every instance of the name in the org, whatever its space, and the instances with the
 	// GUIDs, whatever they are called now and in whichever space of the org they are. The GUIDs cost a call of their
 	// own only when one of them is not among the rows of the name (docs/protocol.md 3.2).

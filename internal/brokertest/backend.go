@@ -3,6 +3,7 @@ package brokertest
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func TestBackend(t *testing.T, open func(t *testing.T) BackendHarness) {
 		{"an instance lives and dies", instanceLives},
 		{"an instance is found by its GUID, whatever it is called", instanceFoundByGUID},
 		{"a key is found by its GUID, whatever it is called", keyFoundByGUID},
+		{"look-ups at once find what is their own", lookUpsAtOnce},
 		{"a look says where it was made", lookSaysWhere},
 		{"what is accepted names its row, or none", acceptedNamesItsRow},
 		{"an update is marked and moves the plan", updateIsMarked},
@@ -285,6 +287,39 @@ func keyFoundByGUID(t *testing.T, h BackendHarness) {
 	look, err = find("k", k.GUID)
 	wantGUIDs(t, "the former name and the GUID", look, err, k.GUID)
 	h.marked(t, k.GUID, broker.Key{InstanceID: "one", BindingID: "k"})
+}
+
+// lookUpsAtOnce: whoever else looks at the same time, each look-up finds its rows and no others.
+func lookUpsAtOnce(t *testing.T, h BackendHarness) {
+	var finds []func()
+	check := func(what string, find func(context.Context) (broker.Look, error), want ...string) {
+		finds = append(finds, func() {
+			look, err := find(t.Context())
+			wantGUIDs(t, what, look, err, slices.Clone(want)...)
+		})
+	}
+	check("FindInstances", func(ctx context.Context) (broker.Look, error) {
+		return h.Backend.FindInstances(ctx, broker.Lookup{Name: "never-was"})
+	})
+	for _, name := range []string{"one", "two", "a,b", "%2C"} {
+		instance := h.instance(t, name)
+		key := h.key(t, instance.GUID, "k")
+		for _, q := range []broker.Lookup{{Name: name}, {Name: "never-was", GUIDs: []string{instance.GUID}}, {Name: name, GUIDs: []string{nowhere}}} {
+			check("FindInstances", func(ctx context.Context) (broker.Look, error) { return h.Backend.FindInstances(ctx, q) }, instance.GUID)
+		}
+		for _, q := range []broker.Lookup{{Name: "k"}, {Name: "never-was", GUIDs: []string{key.GUID}}} {
+			q.Instance = instance.GUID
+			check("FindKeys", func(ctx context.Context) (broker.Look, error) { return h.Backend.FindKeys(ctx, q) }, key.GUID)
+		}
+		check("FindInstance", func(ctx context.Context) (broker.Look, error) { return h.Backend.FindInstance(ctx, instance.GUID, "") }, instance.GUID)
+	}
+	var all sync.WaitGroup
+	for range 3 {
+		for _, find := range finds {
+			all.Go(find)
+		}
+	}
+	all.Wait()
 }
 
 func lookSaysWhere(t *testing.T, h BackendHarness) {
