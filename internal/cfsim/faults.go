@@ -256,6 +256,7 @@ func frontPages() map[string]cannedPage {
 	return map[string]cannedPage{
 		"nginx-404":       html(404, "404 Not Found", "nginx"),
 		"nginx-413":       html(413, "413 Request Entity Too Large", "nginx"),
+		"nginx-414":       html(414, "414 Request-URI Too Large", "nginx"),
 		"nginx-429":       html(429, "429 Too Many Requests", "nginx"),
 		"nginx-500":       html(500, "500 Internal Server Error", "nginx"),
 		"nginx-502":       html(502, "502 Bad Gateway", "nginx"),

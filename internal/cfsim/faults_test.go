@@ -170,6 +170,7 @@ func TestPages(t *testing.T) {
 		"gorouter-503-no-endpoints": {"X-Cf-RouterError", "no_endpoints"},
 		"gorouter-502":              {"X-Cf-RouterError", "endpoint_failure (EOF)"},
 		"nginx-413":                 {"Content-Type", "text/html"},
+		"nginx-414":                 {"Content-Type", "text/html"},
 		"nginx-429":                 {"Retry-After", ""},
 		"cc-10013":                  {"Content-Type", "text/plain; charset=utf-8"},
 		"cc-10016-broker":           {"Retry-After", "30"},

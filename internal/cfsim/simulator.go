@@ -158,6 +158,9 @@ func (s *Simulator) Close() {
 // maxBody is the longest body that the front end of a Cloud Controller lets through.
 const maxBody = 15 << 20
 
+// maxAddress is the longest path with its query that it lets through.
+const maxAddress = 8 << 10
+
 // serve answers every request: it is counted, disturbed by a fault where there is one, handled, and answered.
 func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == controlPrefix || strings.HasPrefix(r.URL.Path, controlPrefix+"/") {
@@ -179,6 +182,9 @@ func (s *Simulator) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Simulator) handle(found route, c *call, readErr error) *answer {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](readErr); tooLarge {
 		return frontPages()["nginx-413"].answer(c.request)
+	}
+	if len(c.request.URL.RequestURI()) > maxAddress {
+		return frontPages()["nginx-414"].answer(c.request)
 	}
 	unauthenticated := c.authenticate(found.access)
 	limits, a := c.limit(found.pattern)

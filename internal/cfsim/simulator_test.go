@@ -53,6 +53,16 @@ func TestBodyHasALimit(t *testing.T) {
 	}
 }
 
+func TestAddressesHaveALimit(t *testing.T) {
+	t.Parallel()
+	c := start(t, quick())
+	query := "?names=" + strings.Repeat("x", maxAddress-len(instances+"?names="))
+	c.must(200, "GET", instances+query, "")
+	if r := c.must(414, "GET", instances+query+"x", ""); !strings.Contains(string(r.body), "<html>") {
+		t.Errorf("got %s", r.body)
+	}
+}
+
 // TestCloseStopsWorkers also shows that closing twice is allowed.
 func TestCloseStopsWorkers(t *testing.T) {
 	t.Parallel()
