@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,6 +202,7 @@ type setup struct {
 	api, org         string
 	secret           string // of the login ferry at Cloud Foundry
 	settleAfter      time.Duration
+	polling          string // the section; empty is in a hurry
 	more, end        string // further clients, further sections
 }
 
@@ -211,9 +213,9 @@ func (s setup) write(t testing.TB) string {
   - name: %[1]s
     credentials: [{username: %[1]s, password: %[2]q}]
     cloud_foundry: {api: %[3]q, org: %[4]s, client_id: ferry, client_secret: %[5]q}
-%[7]spolling: {first: 20ms, max: 200ms}
+%[7]spolling: %[9]s
 operations: {settle_after: %[6]s, request_budget: 20s}
-%[8]s`, s.client, s.password, s.api, s.org, s.secret, s.settleAfter, s.more, s.end)
+%[8]s`, s.client, s.password, s.api, s.org, s.secret, s.settleAfter, s.more, s.end, cmp.Or(s.polling, "{first: 20ms, max: 200ms}"))
 	file := filepath.Join(t.TempDir(), "ferry.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
