@@ -115,11 +115,10 @@ func (it item) record(key broker.Key) (broker.Record, error) {
 	if it.slot != 0 {
 		return broker.Record{}, fmt.Errorf("%w: its parameters are encrypted", errBadItem)
 	}
-	var stored storedRecord
-	if err := json.Unmarshal(it.body, &stored); err != nil {
+	r, err := decodeBody(it.body)
+	if err != nil {
 		return broker.Record{}, fmt.Errorf("%w: %w", errBadItem, err)
 	}
-	r := stored.Record
 	r.Key, r.Revision = key, it.revision
 	r.Context, r.Parameters = clone(it.context), clone(it.parameters)
 	r.OriginatingIdentity = string(it.identity)
