@@ -90,8 +90,7 @@ func (f *form) inside(name string) (inner *form, ok bool) {
 		return nil, false
 	}
 	inner = &form{path: f.path + name + ".", faults: f.faults}
-	// The body was checked as a whole, so this cannot fail.
-	_ = json.Unmarshal(raw, &inner.fields)
+	inner.fields, _ = canon.Members(raw) // the body was checked as a whole
 	return inner, true
 }
 
@@ -221,17 +220,7 @@ func parseObject(raw []byte) (map[string]json.RawMessage, error) {
 	if len(raw) == 0 {
 		return nil, errNoBody
 	}
-	if err := canon.Check(raw); err != nil {
-		return nil, err
-	}
-	if raw[0] != '{' {
-		return nil, canon.ErrNotObject
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, canon.ErrSyntax
-	}
-	return fields, nil
+	return canon.Members(raw)
 }
 
 // unreadable answers for a body that is no JSON object. A wrong Content-Type alone is no reason to refuse (HTTP-03):

@@ -22,6 +22,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -86,6 +87,22 @@ func Check(raw []byte) error {
 	p := parser{text: string(raw)}
 	_, err := p.document()
 	return err
+}
+
+// Members returns the members of the one JSON object in raw: their values as they stand there, by their keys, escapes
+// resolved. It checks what [Check] does, all of raw in one reading; any other value is [ErrNotObject]. The values share
+// memory with raw.
+func Members(raw []byte) (map[string]json.RawMessage, error) {
+	members := make(map[string]json.RawMessage)
+	p := parser{text: string(raw), members: func(key string, from, to int) { members[key] = raw[from:to:to] }}
+	root, err := p.document()
+	if err != nil {
+		return nil, err
+	}
+	if root.kind != objectNode {
+		return nil, ErrNotObject
+	}
+	return members, nil
 }
 
 // Digest returns the HMAC-SHA256 of a canonical form under salt, as 64 lower-case hex digits. With a salt of its own in

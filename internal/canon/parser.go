@@ -15,7 +15,9 @@ type parser struct {
 	text string
 	pos  int
 	keep bool
-	path []step // the containers around pos, outermost first
+	// members, if any, is told where the values of the outermost object stand.
+	members func(key string, from, to int)
+	path    []step // the containers around pos, outermost first
 }
 
 // document reads the one value that the whole text must be.
@@ -89,8 +91,12 @@ func (p *parser) member(seen *keySet) (node, error) {
 	if !p.accept(':') {
 		return node{}, p.syntax("expected a colon after the key")
 	}
+	p.space()
+	from := p.pos
 	child, err := p.value()
-	child.key = key
+	if child.key = key; err == nil && len(p.path) == 1 && p.members != nil {
+		p.members(key, from, p.pos)
+	}
 	return child, err
 }
 

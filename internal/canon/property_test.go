@@ -3,6 +3,7 @@ package canon_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"math/big"
 	"math/rand/v2"
@@ -189,7 +190,7 @@ func FuzzCanonical(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"a":1.0,"b":[true,null]}`, `{"b":[true,null],"a":1}`}, {`9007199254740993`, `9007199254740992`},
 		{`"\ud83d\ude00"`, `"😀"`}, {`{"a":1,"\u0061":2}`, `{}`}, {`[-0.0e3]`, `[0]`}, {`1e999999999`, `10e999999998`},
-		{`"\ud800"`, `"\ufffd"`}, {"\"\xff\"", `"\u00ff"`}, {`[[[]]]`, ` [ [ [ ] ] ] `}, {`{"é":"\/"}`, `{"\u00e9":"/"}`}, {`0.1e1`, `01`},
+		{`"\ud800"`, `"\ufffd"`}, {` {"a" : {"b":[ 1 ]} , "\u0062":" "}`, `[{"a":1}]`}, {"\"\xff\"", `"\u00ff"`}, {`[[[]]]`, ` [ [ [ ] ] ] `}, {`{"é":"\/"}`, `{"\u00e9":"/"}`}, {`0.1e1`, `01`},
 	} {
 		f.Add([]byte(seed[0]), []byte(seed[1]))
 	}
@@ -207,6 +208,25 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
+// checkMembers: a text that is accepted has the members that encoding/json finds in it.
+func checkMembers(t *testing.T, raw []byte) {
+	t.Helper()
+	got, err := canon.Members(raw)
+	if bytes.TrimSpace(raw)[0] != '{' {
+		if !errors.Is(err, canon.ErrNotObject) {
+			t.Errorf("Members(%q) = %q, %v; want ErrNotObject", raw, got, err)
+		}
+		return
+	}
+	var want map[string]json.RawMessage
+	if err := errors.Join(err, json.Unmarshal(raw, &want)); err != nil {
+		t.Fatalf("Members(%q): %v", raw, err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("Members(%q), -encoding/json +got:\n%s", raw, d)
+	}
+}
+
 func checkAgainstStdlib(t *testing.T, raw, form []byte, err error) {
 	t.Helper()
 	if checked := canon.Check(raw); (checked == nil) != (err == nil) {
@@ -221,6 +241,7 @@ func checkAgainstStdlib(t *testing.T, raw, form []byte, err error) {
 	if !json.Valid(raw) || !utf8.Valid(raw) {
 		t.Fatalf("Canonical(%q) accepts what is not JSON", raw)
 	}
+	checkMembers(t, raw)
 	again, err := canon.Canonical(form)
 	if err != nil || !bytes.Equal(again, form) {
 		t.Errorf("the form %q of %q has the form %q, %v", form, raw, again, err)
