@@ -16,16 +16,35 @@ func (h *handler) catalog(ctx context.Context, e *exchange) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{status: http.StatusOK, outcome: "ok", document: document.Body, header: http.Header{
-		// Each client has its own, so no shared cache may keep it.
-		"Cache-Control": {"private, no-cache"},
-		"Etag":          {document.ETag},
-		"Last-Modified": {document.Modified.UTC().Format(http.TimeFormat)},
-	}}
+	a := answer{status: http.StatusOK, outcome: "ok", document: document.Body, header: h.headerOf(e.client.Name, document)}
 	if unchanged(e.request.Header, document) {
 		a.status, a.outcome, a.document = http.StatusNotModified, "not_modified", nil
 	}
 	return a, nil
+}
+
+// documentHeader is the header of a catalog that was served.
+type documentHeader struct {
+	etag     string
+	modified time.Time
+	header   http.Header
+}
+
+// headerOf returns the header of a client's catalog. It is made once for each: nobody may change it.
+func (h *handler) headerOf(client string, d catalog.Document) http.Header {
+	if last, ok := h.documents.Load(client); ok {
+		if last := last.(*documentHeader); last.etag == d.ETag && last.modified.Equal(d.Modified) {
+			return last.header
+		}
+	}
+	header := http.Header{
+		// Each client has its own, so no shared cache may keep it.
+		"Cache-Control": {"private, no-cache"},
+		"Etag":          {d.ETag},
+		"Last-Modified": {d.Modified.UTC().Format(http.TimeFormat)},
+	}
+	h.documents.Store(client, &documentHeader{d.ETag, d.Modified, header})
+	return header
 }
 
 // unchanged reports whether the platform has this document. If-Modified-Since only counts without If-None-Match,

@@ -64,6 +64,13 @@ func (f *form) text(name string) (s string) {
 	return s
 }
 
+// checkText is text for a field whose value is not asked for.
+func (f *form) checkText(name string) {
+	if raw := f.value(name); raw != nil && raw[0] != '"' {
+		f.mustBe(name, "a string")
+	}
+}
+
 // required is text for a mandatory field, where the empty string is missing too.
 func (f *form) required(name string) string {
 	s := f.text(name)
@@ -106,8 +113,8 @@ func (f *form) parameters() json.RawMessage {
 // context checks what the broker looks at and returns all of it.
 func (f *form) context() json.RawMessage {
 	if inner, ok := f.inside("context"); ok {
-		inner.text("platform")
-		inner.text("namespace")
+		inner.checkText("platform")
+		inner.checkText("namespace")
 	}
 	return f.value("context")
 }
@@ -321,10 +328,19 @@ func call(e *exchange) broker.Call {
 
 // query returns the first value of a parameter, decoded, "" when there is none.
 func (e *exchange) query(name string) string {
-	if e.values == nil {
+	raw := e.request.URL.RawQuery
+	if e.values == nil && strings.ContainsAny(raw, "%+;") {
 		e.values = e.request.URL.Query()
 	}
-	return e.values.Get(name)
+	if e.values != nil {
+		return e.values.Get(name)
+	}
+	for pair := range strings.SplitSeq(raw, "&") { // nothing in it to decode
+		if key, value, _ := strings.Cut(pair, "="); key == name {
+			return value
+		}
+	}
+	return ""
 }
 
 // fetch returns the request of a GET; service_id and plan_id in its query are hints that nobody needs

@@ -15,12 +15,14 @@ import (
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
-// handler answers every request. Its fields are fixed once New returned.
+// handler answers every request. Its fields are fixed once New returned, but for what documents holds.
 type handler struct {
 	Options
 	shares shares
 	// platforms knows who may send OSB requests, scrapers who may read the metrics.
 	platforms, scrapers *guard
+	// documents has the *documentHeader of the catalog that each client, by its name, was last served.
+	documents sync.Map
 }
 
 // exchange is one request on its way through the checks, which fill it in.
@@ -45,7 +47,7 @@ type exchange struct {
 	originator    string
 	originatorID  string
 	badOriginator bool
-	// values is the query once somebody asked for it.
+	// values is the query once somebody asked for it, if it has to be decoded.
 	values url.Values
 	// observed: the observer was told.
 	observed bool

@@ -174,12 +174,23 @@ const maxLogged = 1024
 // originating identity gets into the line: descriptions stay out as well, since they may quote the names of a body's
 // keys.
 func (h *handler) report(e *exchange, a answer, status int) {
-	took := h.Now().Sub(e.started)
+	now := h.Now()
+	took := now.Sub(e.started)
 	verb := e.route.verb
 	if verb == "" {
 		verb = unrouted
 	}
-	attrs := make([]slog.Attr, 0, 16)
+	if handler, ctx := h.Logger.Handler(), e.request.Context(); handler.Enabled(ctx, a.level) {
+		// Logger.LogAttrs would look for the line of code that it is called from, which costs more than the rest.
+		record := slog.NewRecord(now, a.level, "request", 0)
+		record.AddAttrs(e.attrs(make([]slog.Attr, 0, 16), verb, a, status, took)...)
+		_ = handler.Handle(ctx, record) // as the Logger does: there is nobody to tell
+	}
+	h.observe(e, verb, a, status, took)
+}
+
+// attrs appends what the log says of a request.
+func (e *exchange) attrs(attrs []slog.Attr, verb string, a answer, status int, took time.Duration) []slog.Attr {
 	add := func(key, value string) {
 		if value != "" {
 			attrs = append(attrs, slog.String(key, value[:min(len(value), maxLogged)]))
@@ -208,8 +219,7 @@ func (h *handler) report(e *exchange, a answer, status int) {
 	if a.stack != "" {
 		attrs = append(attrs, slog.String("stack", a.stack))
 	}
-	h.Logger.LogAttrs(e.request.Context(), a.level, "request", attrs...)
-	h.observe(e, verb, a, status, took)
+	return attrs
 }
 
 // observe counts requests under /v2, each once, even when the observer itself panics.
