@@ -27,6 +27,7 @@ type Metrics struct {
 	requestVerb, outcome words
 	requests, duplicates *prometheus.CounterVec
 	requestTime          *prometheus.HistogramVec
+	series               series
 
 	kind, verb, state words
 	running           *prometheus.GaugeVec
@@ -88,9 +89,54 @@ func (m *Metrics) Build(version, commit, goVersion string) {
 // Request counts one answered HTTP request: the verb of Ferry (not of HTTP), the status sent, what it meant, and how
 // long it took.
 func (m *Metrics) Request(verb string, status int, outcome string, took time.Duration) {
-	verb, outcome = m.requestVerb.of(verb), m.outcome.of(outcome)
-	m.requests.WithLabelValues(verb, statusWord(status), outcome).Inc()
-	m.requestTime.WithLabelValues(verb, outcome).Observe(inSeconds(took))
+	one := m.series.of(requestLabels{verb, status, outcome}, func() requestSeries {
+		verb, outcome := m.requestVerb.of(verb), m.outcome.of(outcome)
+		return requestSeries{m.requests.WithLabelValues(verb, statusWord(status), outcome), m.requestTime.WithLabelValues(verb, outcome)}
+	})
+	one.count.Inc()
+	one.time.Observe(inSeconds(took))
+}
+
+// requestLabels are what a request is counted by, as it is told.
+type requestLabels struct {
+	verb    string
+	status  int
+	outcome string
+}
+
+// requestSeries are the two series that a request counts in.
+type requestSeries struct {
+	count prometheus.Counter
+	time  prometheus.Observer
+}
+
+// maxSeries is how many series are kept at hand. Those that Ferry's words can make are fewer.
+const maxSeries = 1024
+
+// series keeps at hand what the library would look up by its labels. The zero value has nothing yet.
+type series struct {
+	mu    sync.RWMutex
+	known map[requestLabels]requestSeries
+}
+
+// of returns the series of these labels, which find looks up the first time.
+func (s *series) of(labels requestLabels, find func() requestSeries) requestSeries {
+	s.mu.RLock()
+	found, ok := s.known[labels]
+	s.mu.RUnlock()
+	if ok {
+		return found
+	}
+	found = find()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[requestLabels]requestSeries{}
+	}
+	if len(s.known) < maxSeries {
+		s.known[labels] = found
+	}
+	return found
 }
 
 // statusWord keeps what is no HTTP status from making up label values.
