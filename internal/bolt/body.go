@@ -32,8 +32,8 @@ func (p *bodyReader) record(r *broker.Record) {
 	p.begin()
 	integer(p, "revision", &r.Revision)
 	text(p, "token", &r.Token)
-	object(p, "lifecycle", &r.Lifecycle, p.lifecycle)
-	object(p, "attributes", &r.Attributes, p.attributes)
+	object(p, "lifecycle", &r.Lifecycle, (*bodyReader).lifecycle)
+	object(p, "attributes", &r.Attributes, (*bodyReader).attributes)
 	if p.next("target") {
 		r.Target = new(broker.Attributes)
 		p.attributes(r.Target)
@@ -69,14 +69,14 @@ func (p *bodyReader) lifecycle(r *lifecycle.Record) {
 	text(p, "state", &r.State)
 	integer(p, "life", &r.Life)
 	integer(p, "seq", &r.Seq)
-	object(p, "operation", &r.Operation, p.operation)
-	object(p, "create_op", &r.CreateOp, p.reference)
+	object(p, "operation", &r.Operation, (*bodyReader).operation)
+	object(p, "create_op", &r.CreateOp, (*bodyReader).reference)
 	text(p, "cf_guid", &r.CFGUID)
-	list(p, "guids", &r.GUIDs, func(guid *string) { *guid = p.text() })
-	object(p, "place", &r.Place, p.place)
-	list(p, "open_calls", &r.OpenCalls, p.openCall)
+	list(p, "guids", &r.GUIDs, (*bodyReader).guid)
+	object(p, "place", &r.Place, (*bodyReader).place)
+	list(p, "open_calls", &r.OpenCalls, (*bodyReader).openCall)
 	integer(p, "last_call", &r.LastCall)
-	list(p, "finished", &r.Finished, p.finished)
+	list(p, "finished", &r.Finished, (*bodyReader).finished)
 	text(p, "instance_create_op", &r.InstanceCreateOp)
 	text(p, "instance_guid", &r.InstanceGUID)
 	p.time("expires_at", &r.ExpiresAt)
@@ -110,8 +110,8 @@ func (p *bodyReader) operation(o *lifecycle.Operation) {
 	integer(p, "resumes", &o.PaceResets)
 	p.bool("reread", &o.MarketplaceReread)
 	p.bool("unbound", &o.NoBindingsLeft)
-	object(p, "cleanup", &o.Cleanup, p.cleanup)
-	object(p, "lease", &o.Lease, p.lease)
+	object(p, "cleanup", &o.Cleanup, (*bodyReader).cleanup)
+	object(p, "lease", &o.Lease, (*bodyReader).lease)
 	p.time("due", &o.Due)
 	integer(p, "restarts", &o.Restarts)
 	p.end()
@@ -123,6 +123,8 @@ func (p *bodyReader) reference(r *lifecycle.Reference) {
 	integer(p, "seq", &r.Seq)
 	p.end()
 }
+
+func (p *bodyReader) guid(s *string) { *s = p.text() }
 
 func (p *bodyReader) place(l *lifecycle.Place) {
 	p.begin()
@@ -213,20 +215,20 @@ func (p *bodyReader) next(name string) bool {
 	return true
 }
 
-func object[T any](p *bodyReader, name string, to *T, read func(*T)) {
+func object[T any](p *bodyReader, name string, to *T, read func(*bodyReader, *T)) {
 	if p.next(name) {
-		read(to)
+		read(p, to)
 	}
 }
 
 // list reads a list that is not empty: an empty one is never written.
-func list[T any](p *bodyReader, name string, to *[]T, read func(*T)) {
+func list[T any](p *bodyReader, name string, to *[]T, read func(*bodyReader, *T)) {
 	if !p.next(name) {
 		return
 	}
 	for p.skip("["); !p.other; p.skip(",") {
 		var element T
-		read(&element)
+		read(p, &element)
 		*to = append(*to, element)
 		if strings.HasPrefix(p.rest, "]") {
 			break
@@ -283,8 +285,8 @@ func integer[T int | int64](p *bodyReader, name string, to *T) {
 		n++
 	}
 	number, err := strconv.ParseInt(p.rest[:n], 10, strconv.IntSize)
-	// What is not written so, -0 and 01, is for others to read.
-	p.other = p.other || err != nil || strconv.FormatInt(number, 10) != p.rest[:n]
+	// 01 and -0 are not written so.
+	p.other = p.other || err != nil || n > 1 && strings.HasPrefix(strings.TrimPrefix(p.rest[:n], "-"), "0")
 	*to, p.rest = T(number), p.rest[n:]
 }
 
