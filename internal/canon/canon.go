@@ -94,7 +94,7 @@ func Check(raw []byte) error {
 // memory with raw.
 func Members(raw []byte) (map[string]json.RawMessage, error) {
 	members := make(map[string]json.RawMessage)
-	p := parser{text: string(raw), members: func(key string, from, to int) { members[key] = raw[from:to:to] }}
+	p := parser{text: string(raw), path: make([]step, 0, 4), members: func(key string, from, to int) { members[key] = raw[from:to:to] }}
 	root, err := p.document()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,10 @@ func Members(raw []byte) (map[string]json.RawMessage, error) {
 func Digest(salt, canonical []byte) string {
 	mac := hmac.New(sha256.New, salt)
 	mac.Write(canonical)
-	return hex.EncodeToString(mac.Sum(nil))
+	var sum [sha256.Size]byte
+	var digits [2 * sha256.Size]byte
+	hex.Encode(digits[:], mac.Sum(sum[:0]))
+	return string(digits[:])
 }
 
 type kind uint8
