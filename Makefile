@@ -25,7 +25,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 FUZZ ?= 2000x
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check bench shape docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients e2e e2e-aws
+.PHONY: help run build test check bench shape model model-briefly docs fuzz fmt vet tidy lint asl asl-validator sizes tools docs-fresh stand-in sam-local aws-local fuzz-briefly clients e2e e2e-aws
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -40,7 +40,7 @@ test: check ## what CI runs; the same as check
 
 # What is quick comes first: it says soonest what is wrong. That the generated pages are fresh is said by the tests that
 # write them.
-STAGES := fmt stand-in vet tidy lint asl fuzz-briefly clients e2e
+STAGES := fmt stand-in vet tidy lint asl fuzz-briefly model-briefly clients e2e
 
 check: ## every rule, then every test under the race detector
 	@for stage in $(STAGES); do \
@@ -70,6 +70,13 @@ bench: ## measure, also against a broker in memory that is made with brokerapi
 shape: ## measure how the code is cut, and how much of it one request runs through
 	@mkdir -p .cache/shape
 	@GOCOVERDIR=.cache/shape $(GO) run -cover -covermode=atomic -coverpkg=./... ./internal/shape
+
+# Which scenarios, all when empty: make model SCENARIO=life,pages. All take an hour and 8 GB.
+SCENARIO ?=
+
+model: ## check docs/protocol.md by exhaustive search, and what breaks without each safeguard
+	@$(GO) run ./internal/model -mutations
+	@$(GO) run ./internal/model -scenario '$(SCENARIO)'
 
 # How often `make sizes` starts the function, above 1 to weigh its modules, too; COLD=-cold, as root, empties the page cache before each start.
 RUNS ?= 20
@@ -181,6 +188,10 @@ fuzz-briefly:
 	@rm -rf .cache/fuzz && mkdir -p .cache/fuzz
 	@$(FUZZERS) | xargs -P 2 -n 2 sh -c '$(GO) test -run "^$$" -fuzz "^$$0\$$" -fuzztime=300x "$$1" \
 		-args -test.fuzzcachedir="$(CURDIR)/.cache/fuzz/found" >".cache/fuzz/$$0.log" 2>&1' || { cat .cache/fuzz/*.log; exit 1; }
+
+# Without the race detector: a search has one goroutine, and under the detector `go test ./...` sees a sample only.
+model-briefly:
+	@$(GO) test -count=1 ./internal/model
 
 clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
 	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...

@@ -316,6 +316,7 @@ var clocks = map[string]string{
 	"internal/lambda/":     "the top of a function",
 	"internal/cfsim/":      "default of an option: a simulator is started alone, too",
 	"internal/bench/":      "measuring is its purpose",
+	"internal/model/":      "says how long a search takes",
 	"internal/shape/":      "puts a broker together to measure it",
 	"internal/brokertest/": "contract suites give up at a deadline",
 }

@@ -57,6 +57,7 @@ var table = map[string]imports{
 	"conformance":       {},
 	"process":           {},
 	"bench":             {},
+	"model":             {},
 	"shape":             {own: []string{anything}},
 	"rules":             {},
 	"stack":             {},
