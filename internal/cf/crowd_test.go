@@ -37,6 +37,7 @@ func TestACrowdCostsTwoLists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.patient()
 	market, err := b.Marketplace(t.Context())
 	if err != nil {
 		t.Fatal(err)

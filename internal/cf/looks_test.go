@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -29,6 +30,7 @@ func newCrowd(t *testing.T, rows ...storedRow) crowd {
 		t.Fatal(err)
 	}
 	b.flavor(cloudController)
+	b.patient()
 	return crowd{h, s, b}
 }
 
@@ -56,6 +58,12 @@ func keyNamed(instance, name string, guids ...string) func(context.Context, *Bac
 	return func(ctx context.Context, b *Backend) (broker.Look, error) {
 		return b.FindKeys(ctx, broker.Lookup{Instance: instance, Name: name, GUIDs: guids, Offering: "postgres"})
 	}
+}
+
+// patient lets no call that is shared begin beside another, however long a test takes.
+func (b *Backend) patient() {
+	b.instances.looks.patience, b.instances.reads.patience, b.keys.looks.patience = time.Hour, time.Hour, time.Hour
+	b.places.orgs.patience, b.instances.flavors.asked.patience = time.Hour, time.Hour
 }
 
 // waiting is how many look-ups wait for a list that has not begun.
@@ -415,6 +423,7 @@ func TestACrowdThatKnowsNothingAsksOnce(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, busyCloud)
 	b := s.backend(t, nil)
+	b.patient()
 	var crowd sync.WaitGroup
 	for range 50 {
 		crowd.Go(func() {

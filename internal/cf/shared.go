@@ -1,6 +1,7 @@
 package cf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -28,13 +29,15 @@ type shared[Q, T any] struct {
 	// asked in a call of its own.
 	size func(Q) int
 	room int
+	// patience is how long a call may hold the next one; 0 means usualPatience.
+	patience time.Duration
 
 	mu   sync.Mutex
 	last *round[Q, T] // the newest that has not ended
 }
 
-// patience is how long a call may hold the next one.
-const patience = 2 * time.Second
+// usualPatience is longer than a healthy Cloud Foundry takes for a list, and short beside the time that a tick has.
+const usualPatience = 2 * time.Second
 
 // errNoAnswer is what is left to those who shared a call that panicked.
 var errNoAnswer = errors.New("the call that was shared ended without an answer")
@@ -129,7 +132,7 @@ func (s *shared[Q, T]) run(ctx context.Context, r *round[Q, T], call func(contex
 // begin waits for the turn of the round, and reports whether it came before the context ended. In both cases nobody
 // joins the round any more.
 func (s *shared[Q, T]) begin(ctx context.Context, r *round[Q, T]) bool {
-	turn := r.turn(ctx)
+	turn := r.turn(ctx, cmp.Or(s.patience, usualPatience))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.closed = true
@@ -140,9 +143,9 @@ func (s *shared[Q, T]) begin(ctx context.Context, r *round[Q, T]) bool {
 	return turn
 }
 
-func (r *round[Q, T]) turn(ctx context.Context) bool {
+func (r *round[Q, T]) turn(ctx context.Context, patience time.Duration) bool {
 	for before := r.before; before != nil; before = before.before { // one that never began leaves its own wait to us
-		if !before.away(ctx) {
+		if !before.away(ctx, patience) {
 			return false
 		}
 	}
@@ -151,7 +154,7 @@ func (r *round[Q, T]) turn(ctx context.Context) bool {
 
 // away waits until the round has ended, or has run for as long as it may hold others. It reports false when the context
 // ended first.
-func (r *round[Q, T]) away(ctx context.Context) bool {
+func (r *round[Q, T]) away(ctx context.Context, patience time.Duration) bool {
 	select {
 	case <-r.begun:
 	case <-ctx.Done():
