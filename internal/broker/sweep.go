@@ -24,21 +24,26 @@ type sweeper struct {
 
 // round is Broker.Sweep.
 func (s *sweeper) round(ctx context.Context, until time.Time, repeats func(bool)) (Round, error) {
-	w := &sweep{sweeper: s, until: until, next: map[turn]time.Time{}}
-	err := w.look(ctx)
-	goesOn := err == nil && w.wantsMore()
-	if err == nil {
-		repeats(goesOn)
-	}
-	for goesOn {
-		if wait := w.lastLook.Add(s.clock.mostBetweenLooks()).Sub(s.clock.now()); s.clock.sleep(ctx, max(0, wait)) != nil || s.clock.now().After(until) {
-			break
+	w := &sweep{sweeper: s, until: until, next: map[turn]time.Time{}, driven: map[string]bool{}, ended: make(chan struct{}, 1)}
+	defer w.settle(nil)
+	for first := true; ; first = false {
+		if err := w.look(ctx); err != nil {
+			w.settle(nil)
+			return w.result(ctx), err
 		}
-		if err = w.look(ctx); err != nil {
-			break
+		enough := time.NewTimer(s.clock.mostBetweenLooks()) // what hangs takes no time but the real one
+		w.settle(enough.C)
+		enough.Stop()
+		goesOn := w.wantsMore()
+		if first {
+			repeats(goesOn)
+		}
+		wait := w.lastLook.Add(s.clock.mostBetweenLooks()).Sub(s.clock.now())
+		if first && !goesOn || s.clock.sleep(ctx, max(0, wait)) != nil || s.clock.now().After(until) {
+			w.settle(nil)
+			return w.result(ctx), nil
 		}
 	}
-	return w.result(ctx), err
 }
 
 // sweep is one round. Its clients share it.
@@ -47,27 +52,65 @@ type sweep struct {
 	until time.Time
 	// lastLook is when the round began to look the last time.
 	lastLook time.Time
+	// ended says that a client's operations were driven.
+	ended chan struct{}
 
 	mu   sync.Mutex
 	done Round
 	// next is when each operation that the round knows is to be looked at again.
 	next map[turn]time.Time
+	// driven are the clients whose operations are being driven: one that hangs is left alone until it has ended.
+	driven map[string]bool
 }
 
-// look lists what is due, and drives what has to be looked at now, each client by itself.
+// look lists what is due, and begins to drive what has to be looked at now, each client by itself.
 func (w *sweep) look(ctx context.Context) error {
 	w.lastLook = w.clock.now()
-	w.done.Left = 0
 	byClient, listed, err := w.janitor.overdue(ctx)
-	w.done.Left += listed.Left
-	w.done.Unreadable = listed.Unreadable
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.done.Left, w.done.Unreadable = listed.Left, listed.Unreadable
 	w.done.Fault = cmp.Or(w.done.Fault, listed.Fault)
-	var clients sync.WaitGroup
-	for _, due := range byClient {
-		clients.Go(func() { w.drive(ctx, due) })
+	for client, due := range byClient {
+		if w.driven[client] {
+			continue
+		}
+		w.driven[client] = true
+		go func() {
+			defer w.leave(client)
+			w.drive(ctx, due)
+		}()
 	}
-	clients.Wait()
 	return err
+}
+
+// leave notes that a client's operations were driven.
+func (w *sweep) leave(client string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.driven, client)
+	select {
+	case w.ended <- struct{}{}:
+	default: // nobody has noticed the one before
+	}
+}
+
+// settle returns once all that is driven has ended, or enough time has passed: a client that hangs keeps the others
+// from nothing.
+func (w *sweep) settle(enough <-chan time.Time) {
+	for w.busy() {
+		select {
+		case <-w.ended:
+		case <-enough:
+			return
+		}
+	}
+}
+
+func (w *sweep) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.driven) > 0
 }
 
 // drive takes up the operations of one client, in crowds, until the round's time is over.
@@ -138,8 +181,13 @@ func begun(r Record) bool {
 		op.NoAnswer != "" || op.TemporaryRefusal != ""
 }
 
-// wantsMore reports whether an operation is to be looked at again before the round's time is over.
+// wantsMore reports whether an operation is to be looked at, or to be looked at again, before the round's time is over.
 func (w *sweep) wantsMore() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.driven) > 0 {
+		return true
+	}
 	for _, at := range w.next {
 		if !at.After(w.until) {
 			return true
