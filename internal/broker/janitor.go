@@ -41,7 +41,7 @@ type janitor struct{ *parts }
 
 // restartOverdue is Broker.Restart.
 func (j *janitor) restartOverdue(ctx context.Context, workers int) (Round, error) {
-	overdue, round, err := j.overdue(ctx)
+	overdue, round, err := j.listDue(ctx, j.clock.now())
 	w := &restarts{waiting: inTurns(overdue), round: round}
 	inParallel(workers, func() {
 		for u, ok := w.next(ctx); ok; u, ok = w.next(ctx) {
@@ -56,10 +56,10 @@ func (j *janitor) restartOverdue(ctx context.Context, workers int) (Round, error
 	return round, err
 }
 
-// overdue lists what is overdue, each client's share of it, by the name of the client.
-func (j *janitor) overdue(ctx context.Context) (map[string][]Unfinished, Round, error) {
+// listDue lists what is due at a time, each client's share of it, by the name of the client.
+func (j *janitor) listDue(ctx context.Context, due time.Time) (map[string][]Unfinished, Round, error) {
 	var round Round
-	byClient, due, after := map[string][]Unfinished{}, j.clock.now(), ""
+	byClient, after := map[string][]Unfinished{}, ""
 	for range listPages {
 		page, err := j.records.store.Unfinished(ctx, due, after, listPage)
 		if err != nil {

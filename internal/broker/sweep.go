@@ -63,10 +63,11 @@ type sweep struct {
 	driven map[string]bool
 }
 
-// look lists what is due, and begins to drive what has to be looked at now, each client by itself.
+// look lists what is due, or will be when the round looks again, and begins to drive what has to be looked at now, each
+// client by itself.
 func (w *sweep) look(ctx context.Context) error {
 	w.lastLook = w.clock.now()
-	byClient, listed, err := w.janitor.overdue(ctx)
+	byClient, listed, err := w.janitor.listDue(ctx, w.lastLook.Add(w.clock.mostBetweenLooks()))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done.Left, w.done.Unreadable = listed.Left, listed.Unreadable
@@ -132,11 +133,18 @@ func (w *sweep) drive(ctx context.Context, due []Unfinished) {
 	workers.Wait()
 }
 
+// nearly is how long before its time an operation is looked at with those whose time has come.
+func (w *sweep) nearly() time.Time { return w.clock.now().Add(w.clock.mostBetweenLooks() / 2) }
+
 // isNext reports whether an operation has to be looked at now, as far as the round knows.
 func (w *sweep) isNext(u Unfinished) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.next[turn{u.Key, u.Operation}].After(w.clock.now())
+	this := turn{u.Key, u.Operation}
+	if u.Due.After(w.next[this]) {
+		w.next[this] = u.Due
+	}
+	return !w.next[this].After(w.nearly())
 }
 
 // crowd drives some operations together, or leaves them when the round's time is over.
@@ -149,7 +157,7 @@ func (w *sweep) crowd(ctx context.Context, operations []Unfinished) {
 	}
 	w.driver.tickAll(ctx, crowd{
 		operations: operations,
-		wants:      func(r Record) bool { return !r.Due().After(w.clock.now()) && w.clock.dueNow(r) },
+		wants:      func(r Record) bool { return !r.Due().After(w.nearly()) && w.clock.dueNow(r) },
 		ended:      func(i int, done ticked, err error) { w.note(ctx, operations[i], done, err) },
 	})
 }
