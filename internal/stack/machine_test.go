@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/ferry-broker/ferry/internal/config"
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
@@ -22,12 +24,8 @@ type machine struct {
 type state struct {
 	Type, Next, Default, Resource, SecondsPath string
 	TimeoutSeconds                             int
-	Choices                                    []struct {
-		Variable, Next           string
-		BooleanEquals            *bool
-		NumericGreaterThanEquals int
-	}
-	Retry []struct {
+	Choices                                    []choice
+	Retry                                      []struct {
 		ErrorEquals                  []string
 		IntervalSeconds, BackoffRate float64
 		MaxDelaySeconds              float64
@@ -38,6 +36,13 @@ type state struct {
 		ErrorEquals []string
 		Next        string
 	}
+}
+
+type choice struct {
+	Variable, Next           string
+	BooleanEquals, IsPresent bool
+	NumericGreaterThanEquals int
+	And                      []choice
 }
 
 func definition(t *testing.T) machine {
@@ -113,8 +118,30 @@ func TestTheMachineReadsWhatThePollerWrites(t *testing.T) {
 	}
 }
 
-// TestTheMachineRepeatsWhatMayPass: by names that exist, and in less time than the janitor takes to call an operation
-// overdue (two minutes).
+// TestTheMachineChooses: an operation that has ended is not handed over, and one that is handed over is no fault of a
+// full history. What was started with an input of an earlier version does not have the field.
+func TestTheMachineChooses(t *testing.T) {
+	t.Parallel()
+	want := []choice{
+		{Variable: "$.done", BooleanEquals: true, Next: "Ended"},
+		{Next: "Handed over", And: []choice{
+			{Variable: "$.handed_over", IsPresent: true}, {Variable: "$.handed_over", BooleanEquals: true},
+		}},
+		{Variable: "$.turn", NumericGreaterThanEquals: 2200, Next: "Handed over"},
+	}
+	m := definition(t)
+	if diff := cmp.Diff(want, m.States["Done?"].Choices); diff != "" {
+		t.Error(diff)
+	}
+	for _, name := range []string{"Ended", "Handed over"} {
+		if m.States[name].Type != "Succeed" {
+			t.Errorf("%s is a %s, which an alarm counts", name, m.States[name].Type)
+		}
+	}
+}
+
+// TestTheMachineRepeatsWhatMayPass: by names that exist, with pauses of less than two minutes in all, as the runbook
+// says.
 func TestTheMachineRepeatsWhatMayPass(t *testing.T) {
 	t.Parallel()
 	advance := definition(t).States["Advance"]
@@ -203,7 +230,8 @@ func TestSevenDaysFitIntoOneHistory(t *testing.T) {
 	}
 }
 
-// TestABusierPaceIsHandedOver: whoever configures shorter waits gets several executions, none of which is full.
+// TestABusierPaceIsHandedOver: where no rounds seem to come and waits are shorter, an execution leaves its operation to
+// them before it is full.
 func TestABusierPaceIsHandedOver(t *testing.T) {
 	t.Parallel()
 	limit := 0
