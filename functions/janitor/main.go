@@ -1,4 +1,4 @@
-// Command janitor restarts what is overdue, keeps catalogs fresh and audits, on a schedule.
+// Command janitor drives operations that are due, keeps catalogs fresh and audits, on a schedule.
 package main
 
 import (

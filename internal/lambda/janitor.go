@@ -66,8 +66,7 @@ func (e *JanitorFailed) Error() string {
 	return "the task " + e.Task + " was not completed; the log has the reason"
 }
 
-// Handle carries one task out, TaskRound when the input names none. The error is a
-// *JanitorFailed.
+// Handle carries one task out, TaskRound when the input names none. The error is a *JanitorFailed.
 func (j *Janitor) Handle(ctx context.Context, s Schedule) (err error) {
 	if s.Task == "" {
 		s.Task = TaskRound

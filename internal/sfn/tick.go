@@ -21,8 +21,8 @@ type Tick struct {
 	Operation  string `json:"operation"`
 	// WaitSeconds is how long the state machine waits before it calls the poller.
 	WaitSeconds int64 `json:"wait_seconds"`
-	// Turn counts the poller's calls; the state machine ends before its history is full, and the janitor starts the
-	// next execution.
+	// Turn counts the poller's calls; the state machine ends before its history is full, and leaves the operation to
+	// rounds.
 	Turn int `json:"turn"`
 	// Done ends the execution.
 	Done bool `json:"done"`

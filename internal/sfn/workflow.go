@@ -1,5 +1,5 @@
 // Package sfn is broker.Workflow on AWS Step Functions: an execution of the state machine in
-// statemachine/operation.asl.json for each operation.
+// statemachine/operation.asl.json drives the beginning of each operation, until rounds take it over or it has ended.
 //
 // The operation string is the execution's name, so that Step Functions itself makes one start of two. That is a saving,
 // not a safeguard: names are free again after 90 days, and the record alone decides what happens.
@@ -27,8 +27,8 @@ type Options struct {
 	Config aws.Config
 	// StateMachine is the ARN of the state machine. Required.
 	StateMachine string
-	// Timeout bounds one Start with all its retries; 0 means 5 seconds. It is short since a platform waits, and the
-	// janitor starts what was not started here.
+	// Timeout bounds one Start with all its retries; 0 means 5 seconds. It is short since a platform waits, and rounds
+	// drive what was not started here.
 	Timeout time.Duration
 }
 
