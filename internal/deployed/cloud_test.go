@@ -132,6 +132,16 @@ func (c *cloud) invoke(t *testing.T, function, event string) (answer, failed str
 	return string(text), header.Get("X-Amz-Function-Error")
 }
 
+// begin lets Lambda call a function, and does not wait for its answer.
+func (c *cloud) begin(t *testing.T, function, event string) {
+	t.Helper()
+	req := c.request(t, http.MethodPost, "/2015-03-31/functions/"+url.PathEscape(function)+"/invocations", []byte(event))
+	req.Header.Set("X-Amz-Invocation-Type", "Event")
+	if status, _, text := c.call(t, "lambda", req, []byte(event)); status != http.StatusAccepted {
+		t.Fatalf("invoke %s: %d %s", function, status, text)
+	}
+}
+
 // environment returns the variables of a version of a function, or of an alias.
 func (c *cloud) environment(t *testing.T, function, qualifier string) map[string]string {
 	t.Helper()

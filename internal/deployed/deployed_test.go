@@ -69,9 +69,9 @@ func groups() []group {
 		}},
 		{name: "after a healthy day", alone: true, cases: []testCase{
 			{"no function says anything louder than INFO", quietLogs},
-			{"every operation was driven by an execution of its name, which succeeded", drivenByExecutions},
+			{"every operation that no request was held for has an execution of its name, which succeeded", drivenByExecutions},
 		}},
-		{name: "faults that concern one instance", cases: slices.Concat(callFaults(), driverFaults())},
+		{name: "faults that concern one instance", cases: slices.Concat(roundFaults(), callFaults(), driverFaults())},
 		{name: "faults that everybody notices", alone: true, cases: []testCase{
 			{"Cloud Foundry answers nothing at all for a while", cloudDown},
 			{"a secret that cannot be read any more", secretUnreadable},
@@ -84,6 +84,7 @@ func groups() []group {
 			{"no log holds a secret", secretsInLogs},
 			{"no execution's input or history holds more than ids and numbers", secretsInExecutions},
 			{"the table holds neither credentials nor parameters that were accepted", secretsInTable},
+			{"rounds say what they drove, and what had been lost", roundsSay},
 			{"another parameter reaches the function that is called by an alias", anotherParameter},
 		}},
 	}

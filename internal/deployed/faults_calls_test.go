@@ -35,8 +35,8 @@ func callFaults() []testCase {
 		{"a poller killed between its intent and the POST", disturbed{putAction, fromPoller, 1, killAfter, nil}.play},
 		{"a claim that is throttled for long is refused with 503, and nothing is half done", func(t *testing.T, s *stack) { unwritable(t, s, throttle) }},
 		{"a claim that fails for long is refused with 503, and nothing is half done", func(t *testing.T, s *stack) { unwritable(t, s, fail500) }},
-		{"an execution that may not be started is started by the janitor when it is due", func(t *testing.T, s *stack) { unstarted(t, s, refuse) }},
-		{"an execution that is throttled is started by the janitor", func(t *testing.T, s *stack) { unstarted(t, s, throttle) }},
+		{"a create whose execution may not be started is driven by a round when it is due", func(t *testing.T, s *stack) { unstarted(t, s, refuse) }},
+		{"a create whose execution is throttled is driven by a round", func(t *testing.T, s *stack) { unstarted(t, s, throttle) }},
 		{"an api killed between claim and start", apiKilledAfterClaim},
 		{"an api killed between start and answer", apiKilledAfterStart},
 		{"an api killed while it holds a bind", apiKilledHolding},
@@ -95,11 +95,11 @@ func unwritable(t *testing.T, s *stack, do disturbance) {
 	p.kept(id, small)
 }
 
-// overdueAfter is how long the janitor leaves a new operation to its workflow.
-const overdueAfter = 2 * time.Minute
+// beginning is how long rounds leave a new operation to its execution.
+const beginning = 20 * time.Second
 
-// unstarted: the api cannot start the execution, and accepts the create all the same. The janitor leaves it alone until
-// it is due, for which nobody waits here: the record says when that is, and then that it is now.
+// unstarted: the api cannot start the execution, and accepts the create all the same. Rounds leave it alone until it is
+// due, for which nobody waits here: the record says when that is, and then that it is now.
 func unstarted(t *testing.T, s *stack, do disturbance) {
 	p := newPlatform(t, s).knows()
 	id, began := p.NewID(), time.Now()
@@ -112,22 +112,24 @@ func unstarted(t *testing.T, s *stack, do disturbance) {
 		t.Errorf("a duplicate has the operation %s, want %s", again, operation)
 	}
 	key := broker.Key{Client: p.Name, InstanceID: id}
-	record, err := s.table(t).Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if due := record.Lifecycle.Operation.Due; due.Before(began.Add(overdueAfter)) || due.After(time.Now().Add(overdueAfter)) {
-		t.Errorf("it is due %s after its create, want %s", due.Sub(began), overdueAfter)
-	}
-	p.janitor()
-	if n := p.count(startAction, operation+"-r1", ""); n != 0 {
-		t.Errorf("the janitor started it %d times before it was due", n)
-	}
+	p.isDue(key, began, beginning)
 	p.picksUp(key)
-	p.restarted(operation)
+	p.driven(id, operation)
 	p.Succeeds(at(id), operation)
 	s.gate.lift(o)
 	p.kept(id, small)
+}
+
+// isDue checks that rounds leave the operation that runs on a record alone for so long after it began.
+func (p platform) isDue(key broker.Key, began time.Time, after time.Duration) {
+	p.t.Helper()
+	record, err := p.s.table(p.t).Get(p.t.Context(), key)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if due := record.Lifecycle.Operation.Due; due.Before(began.Add(after)) || due.After(time.Now().Add(after)) {
+		p.t.Errorf("it is due %s after its beginning, want %s", due.Sub(began), after)
+	}
 }
 
 // executions returns the names that the state machine has had for an operation, with what became of them, once none
@@ -158,7 +160,7 @@ func apiKilledAfterClaim(t *testing.T, s *stack) {
 		t.Errorf("a duplicate started %d executions", n)
 	}
 	p.picksUp(broker.Key{Client: p.Name, InstanceID: id})
-	p.restarted(operation)
+	p.driven(id, operation)
 	p.Succeeds(at(id), operation)
 	p.kept(id, small)
 }
@@ -189,8 +191,10 @@ func apiKilledHolding(t *testing.T, s *stack) {
 	p := newPlatform(t, s).knows()
 	id, binding := p.Ready(plan, ""), p.NewID()
 	o := p.order(putAction, binding, fromAPI, 2, 1, killBefore) // after claim and intent
+	began := time.Now()
 	p.loses(bindingAt(id, binding), p.InstanceBody(plan, ""))
 	o.awaits(t, long)
+	p.isDue(broker.Key{Client: p.Name, InstanceID: id, BindingID: binding}, began, requestBudget)
 	var again osbtest.Answer
 	p.Eventually("the bind succeeds", func() bool {
 		again = p.Bind(id, binding, plan, "")
@@ -201,6 +205,9 @@ func apiKilledHolding(t *testing.T, s *stack) {
 	}
 	p.HasKeys(id, binding)
 	p.AskedFor(1, "bind", id, binding)
+	if n := p.count(startAction, binding, ""); n != 0 {
+		t.Errorf("%d executions were asked for, want none: the request is held, and rounds follow it", n)
+	}
 	p.Eventually("the unbind succeeds", func() bool { return p.Unbind(id, binding, plan).Status == http.StatusGone })
 	p.AskedFor(1, "unbind", id, binding)
 	p.kept(id, plan)

@@ -18,11 +18,12 @@ const (
 	startAction  = "StepFunctions.StartExecution"
 	secretAction = "SecretsManager.GetSecretValue"
 
-	fromAPI    = "ApiFunction"
-	fromPoller = "PollerFunction"
+	fromAPI     = "ApiFunction"
+	fromPoller  = "PollerFunction"
+	fromJanitor = "JanitorFunction"
 )
 
-// long is how long an operation may take that a dead driver's lease, or the janitor, has to be waited for.
+// long is how long an operation may take that a dead driver's lease, or a round, has to be waited for.
 const long = 4 * time.Minute
 
 // platform is a platform of the stack in one case.
@@ -74,19 +75,31 @@ func (p platform) order(action, about, from string, skip, times int, do disturba
 	return p.s.gate.order(p.t, fault{Action: action, About: about, From: from, Skip: skip, Times: times, Do: do})
 }
 
-// restarted checks that the janitor has started the operation again, once.
-func (p platform) restarted(operation string) {
+// driven checks that a round drives the operation of an instance, and starts no execution for it.
+func (p platform) driven(id, operation string) {
 	p.t.Helper()
-	p.Eventually("the janitor starts "+operation, func() bool { return p.count(startAction, operation+"-r1", "") > 0 })
-	if n := p.count(startAction, operation+"-r1", "JanitorFunction"); n != 1 {
-		p.t.Errorf("the janitor started %s %d times again, want once", operation, n)
+	p.Eventually("a round drives "+operation, func() bool { return p.count(putAction, id, fromJanitor) > 0 })
+	if n := p.count(startAction, operation+"-r1", ""); n != 0 {
+		p.t.Errorf("%s was started again %d times, want never", operation, n)
 	}
 }
 
+// beginRound begins one beside those of the schedule, and does not wait for its end: it goes on for most of a minute
+// while anything runs.
+func (p platform) beginRound() {
+	p.t.Helper()
+	p.s.cloud.begin(p.t, p.s.outputs["JanitorFunctionName"], `{"task":"round"}`)
+}
+
+// janitor begins a round unless one is at it that looks again in a moment.
 func (p platform) janitor() {
 	p.t.Helper()
-	if answer, failed := p.s.cloud.invoke(p.t, p.s.outputs["JanitorFunctionName"], `{"task":"round"}`); failed != "" {
-		p.t.Logf("the janitor: %s %s", failed, answer)
+	note, err := p.s.table(p.t).LastRound(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if !note.Repeats || time.Since(note.Began) > broker.RoundTime-looksEvery {
+		p.beginRound()
 	}
 }
 

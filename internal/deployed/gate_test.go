@@ -269,12 +269,9 @@ func idsOfItem(body []byte) []string {
 
 // idsOfExecution reads the execution's name, and what its input says.
 func idsOfExecution(body []byte) []string {
-	var in struct{ Name, Input, ExecutionARN string }
+	var in struct{ Name, Input string }
 	if json.Unmarshal(body, &in) != nil {
 		return nil
-	}
-	if at := strings.LastIndexByte(in.ExecutionARN, ':'); at >= 0 {
-		return []string{in.ExecutionARN[at+1:]}
 	}
 	ids := []string{in.Name}
 	var tick sfn.Tick

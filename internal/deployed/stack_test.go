@@ -29,6 +29,8 @@ const (
 	brokerDelay = time.Second
 	// requestBudget is how long a synchronous bind is held.
 	requestBudget = 10 * time.Second
+	// looksEvery is how often rounds look that go on: as often as the configuration's pace allows at most.
+	looksEvery = 2 * time.Second
 )
 
 // configuration is what an operator puts into the secret: three platforms, so that what one case disturbs is no other
@@ -45,7 +47,7 @@ clients:
   - name: stormy
     credentials: [{username: stormy, password: stormy-password-b5d8}]
     cloud_foundry: {api: %[1]q, org: ferry-b, client_id: ferry, client_secret: ferry}
-polling: {first: 1s, max: 2s}
+polling: {first: 1s, max: %[3]s}
 operations: {settle_after: 3s, request_budget: %[2]s}
 `
 
@@ -116,7 +118,7 @@ func beside(t *testing.T, name string, do func(*testing.T)) (wait func(*testing.
 // putConfiguration is the one call that an operator makes before the first deployment.
 func (s *stack) putConfiguration(t *testing.T) (arn string) {
 	t.Helper()
-	text := fmt.Sprintf(configuration, s.simServer.url, requestBudget)
+	text := fmt.Sprintf(configuration, s.simServer.url, requestBudget, looksEvery)
 	made, err := s.cloud.secrets.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: new("ferry"), SecretString: &text})
 	if err != nil {
 		t.Fatal(err)
