@@ -209,7 +209,7 @@ func ofLists() []scenario {
 		sc.TwoIDs, sc.SecondHalf, sc.Faults, sc.Brief = 1, true, budget{Late: 1}, roundAlone
 	})
 	pages := from(twoIDs, "pages", "3.2, 3.9", func(sc *scenario) { // several pages, one confirmation, a role that is lost
-		sc.Pages, sc.Faults.Blind, sc.Brief = true, 1, brief(roundAlone, noLate)
+		sc.Pages, sc.Faults, sc.Brief = true, budget{Blind: 1}, roundAlone
 	})
 	return []scenario{
 		twoIDs,
