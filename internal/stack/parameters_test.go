@@ -166,6 +166,9 @@ func TestParametersReach(t *testing.T) {
 	address := func(open, disabled string) map[string]string {
 		return map[string]string{"Resources.Api.Properties.Variables.ownAddress": open, "Resources.Api.Properties.DisableExecuteApiEndpoint": disabled}
 	}
+	age := func(d string) map[string]string {
+		return map[string]string{"Globals.Function.Environment.Variables.FERRY_CONFIG_MAX_AGE": d}
+	}
 	type values = map[string]string
 	for name, test := range map[string]struct{ values, want map[string]string }{
 		"without a secret's name the stack makes one": {nil, secret("{ConfigSecret}", "{ConfigSecret}", "{ConfigSecret}", "true")},
@@ -178,11 +181,14 @@ func TestParametersReach(t *testing.T) {
 		"a base path":                                 {values{"DomainName": "osb.example.org", "BasePath": "ferry"}, base("ferry", "/ferry", "https://osb.example.org/ferry")},
 		"a base path of a mapping elsewhere": {values{"BasePath": "ferry"}, base("ferry", "/ferry",
 			"https://{Api}.execute-api.{AWS::Region}.{AWS::URLSuffix}/prod")},
-		"nothing is reserved unasked": {nil, reserved(nothing)},
-		"nothing is reserved":         {values{"ApiConcurrency": "0", "PollerConcurrency": "0", "JanitorConcurrency": "0"}, reserved(nothing)},
-		"seven are reserved":          {values{"ApiConcurrency": "7", "PollerConcurrency": "7", "JanitorConcurrency": "7"}, reserved("7")},
-		"the own address is open":     {values{"TrustStoreUri": ""}, address("open", "false")},
-		"the own address is closed":   {values{"TrustStoreUri": "s3://bucket/key"}, address("closed", "true")},
+		"the secret is read each minute":       {nil, age("1m")},
+		"the secret is read each five minutes": {values{"ConfigMaxAge": "5m"}, age("5m")},
+		"a stand-in's secret is read at once":  {values{"ConfigMaxAge": "5m", "LocalEndpoint": "http://127.0.0.1:4566"}, age("1s")},
+		"nothing is reserved unasked":          {nil, reserved(nothing)},
+		"nothing is reserved":                  {values{"ApiConcurrency": "0", "PollerConcurrency": "0", "JanitorConcurrency": "0"}, reserved(nothing)},
+		"seven are reserved":                   {values{"ApiConcurrency": "7", "PollerConcurrency": "7", "JanitorConcurrency": "7"}, reserved("7")},
+		"the own address is open":              {values{"TrustStoreUri": ""}, address("open", "false")},
+		"the own address is closed":            {values{"TrustStoreUri": "s3://bucket/key"}, address("closed", "true")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +312,7 @@ func TestAVersionFollowsItsParameters(t *testing.T) {
 	}
 	seen := map[string]string{described(nil): "no parameter"}
 	for name, value := range map[string]string{
-		"LogLevel": "debug", "ApiTimeout": "60", "Architecture": "x86_64", "ExistingTableName": "restored", "ConfigSecretName": "ferry",
+		"LogLevel": "debug", "ApiTimeout": "60", "ConfigMaxAge": "5m", "Architecture": "x86_64", "ExistingTableName": "restored", "ConfigSecretName": "ferry",
 		"ConfigSecretArn": arn + "ferry-AbCdEf", "VpcSubnetIds": "subnet-0123456789abcdef0", "VpcSecurityGroupIds": "sg-0123456789abcdef0",
 		"LocalEndpoint": "http://127.0.0.1:4566",
 	} {
@@ -317,7 +323,7 @@ func TestAVersionFollowsItsParameters(t *testing.T) {
 		seen[text] = name
 	}
 	long := map[string]string{
-		"LogLevel": "debug", "ApiTimeout": "300", "Architecture": "x86_64", "ExistingTableName": strings.Repeat("t", 64),
+		"LogLevel": "debug", "ApiTimeout": "300", "ConfigMaxAge": "9999s", "Architecture": "x86_64", "ExistingTableName": strings.Repeat("t", 64),
 		"ConfigSecretName": strings.Repeat("s", 64), "VpcSubnetIds": strings.Repeat("subnet-0123456789abcdef0,", 3),
 		"VpcSecurityGroupIds": strings.Repeat("sg-0123456789abcdef0,", 2),
 	}

@@ -278,7 +278,7 @@ func TestParametersAndOutputs(t *testing.T) {
 	t.Parallel()
 	stack := template(t)
 	for name, want := range map[string]string{"Architecture": "arm64", "Stage": "prod", "LocalEndpoint": "", "LogLevel": "info", "ConfigSecretArn": "",
-		"BasePath": "", "ApiConcurrency": "0", "PollerConcurrency": "0", "TraceSampling": "0.05",
+		"BasePath": "", "ApiConcurrency": "0", "PollerConcurrency": "0", "TraceSampling": "0.05", "ConfigMaxAge": "1m",
 	} {
 		p := stack.at("Parameters." + name)
 		if p.value == nil || p.at("Default").String() != want {
