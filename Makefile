@@ -71,7 +71,7 @@ shape: ## measure how the code is cut, and how much of it one request runs throu
 	@mkdir -p .cache/shape
 	@GOCOVERDIR=.cache/shape $(GO) run -cover -covermode=atomic -coverpkg=./... ./internal/shape
 
-# Which scenarios, all when empty: make model SCENARIO=life,pages. All take an hour and 8 GB.
+# Which scenarios, all when empty: make model SCENARIO=life,pages. All take an hour and 8 GB of memory.
 SCENARIO ?=
 
 model: ## check docs/protocol.md by exhaustive search, and what breaks without each safeguard
@@ -191,7 +191,7 @@ fuzz-briefly:
 
 # Without the race detector: a search has one goroutine, and under the detector `go test ./...` sees a sample only.
 model-briefly:
-	@$(GO) test -count=1 ./internal/model
+	@$(GO) test -count=1 -timeout 20m ./internal/model
 
 clients: # the Kubernetes client library drives a whole life; a module of its own, so that its dependencies stay out
 	@$(GO) -C clienttest test $(RACE) -count=1 -timeout 10m ./...
