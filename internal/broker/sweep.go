@@ -12,7 +12,7 @@ import (
 
 const (
 	// crowdSize is how many operations of a client are driven together, and crowdsAtOnce how many such crowds at once.
-	crowdSize, crowdsAtOnce = 200, 3
+	crowdSize, crowdsAtOnce = 200, 5
 )
 
 // sweeper drives what is due, in rounds.

@@ -93,27 +93,33 @@ func (s *MemoryStore) Bindings(ctx context.Context, instance broker.Key) ([]brok
 
 // Unfinished implements broker.Store. It does not lag behind.
 func (s *MemoryStore) Unfinished(ctx context.Context, due time.Time, after string, limit int) (broker.UnfinishedPage, error) {
-	busy, err := s.list(ctx, func(r broker.Record) bool {
-		return !r.Due().IsZero() && !r.Due().After(due) && positionOf(r) > after
-	})
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		return broker.UnfinishedPage{}, err
 	}
-	slices.SortFunc(busy, func(a, b broker.Record) int { return cmp.Compare(positionOf(a), positionOf(b)) })
-	page := broker.UnfinishedPage{Next: after}
-	for _, r := range busy[:min(limit, len(busy))] {
-		page.Operations = append(page.Operations, broker.Unfinished{Key: r.Key, Operation: r.Lifecycle.Operation.ID, Due: r.Due()})
-		page.Next = positionOf(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	var busy []broker.Unfinished
+	for key, r := range s.records {
+		u := broker.Unfinished{Key: key, Operation: r.Lifecycle.Operation.ID, Due: r.Due()}
+		if !u.Due.IsZero() && !u.Due.After(due) && !r.Expired(now) && (after == "" || positionOf(u) > after) {
+			busy = append(busy, u)
+		}
 	}
+	slices.SortFunc(busy, func(a, b broker.Unfinished) int { return cmp.Or(a.Due.Compare(b.Due), compareKeys(a.Key, b.Key)) })
 	if len(busy) <= limit {
-		page.Next = ""
+		return broker.UnfinishedPage{Operations: busy}, nil
+	}
+	page := broker.UnfinishedPage{Operations: busy[:limit], Next: after}
+	if limit > 0 {
+		page.Next = positionOf(busy[limit-1])
 	}
 	return page, nil
 }
 
 // positionOf orders by the due time first. No two records have the same.
-func positionOf(r broker.Record) string {
-	return fmt.Sprintf("%s %q %q %q", r.Due().UTC().Format("2006-01-02T15:04:05.000000000"), r.Key.Client, r.Key.InstanceID, r.Key.BindingID)
+func positionOf(u broker.Unfinished) string {
+	return fmt.Sprintf("%s %x %x %x", u.Due.UTC().Format("2006-01-02T15:04:05.000000000"), u.Key.Client, u.Key.InstanceID, u.Key.BindingID)
 }
 
 // LastAudit implements broker.AuditStore.

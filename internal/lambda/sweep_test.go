@@ -2,12 +2,18 @@ package lambda
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/ferry-broker/ferry/internal/broker"
 	"github.com/ferry-broker/ferry/internal/brokertest"
@@ -144,5 +150,106 @@ func (s *stage) created(key broker.Key, often time.Duration) time.Duration {
 		if r.Lifecycle.State == lifecycle.Ready {
 			return time.Since(began)
 		}
+	}
+}
+
+// inFlight stores creates that Cloud Foundry works on, and what it shows of them.
+func (h *harness) inFlight(t *testing.T, n int) (guids []string) {
+	t.Helper()
+	h.hold(true)
+	for i := range n {
+		key := broker.Key{Client: "demo", InstanceID: fmt.Sprintf("3f0c8c5e-8f0e-4c8a-9d4e-%012d", i)}
+		id := fmt.Sprintf("create-%032d", i)
+		var row struct{ GUID string }
+		body := fmt.Sprintf(`{"org":"demo","space":"postgres","name":%q,"offering":"postgres","plan":"small",
+			"annotations":{"ferry-operation":%q,"ferry-seq":"1"},"labels":{"ferry-client":"demo"},
+			"last_operation":{"type":"create","state":"in progress"}}`, key.InstanceID, id)
+		if err := json.Unmarshal(h.control(t, "instances", body), &row); err != nil {
+			t.Fatal(err)
+		}
+		guids = append(guids, row.GUID)
+		_, err := h.table.Put(t.Context(), broker.Record{Key: key, Attributes: broker.Attributes{OfferingName: "postgres"}, Lifecycle: lifecycle.Record{
+			Kind: key.Kind(), State: lifecycle.Creating, Seq: 1, GUIDs: []string{row.GUID},
+			Operation: lifecycle.Operation{
+				ID: id, Verb: lifecycle.Create, Seq: 1, Started: h.now(), Deadline: h.now().Add(168 * time.Hour), Due: h.now(),
+				Calls: 1, Answered: 1, CreatedWithoutJob: true,
+			},
+		}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return guids
+}
+
+// minutes makes a round each minute.
+func (h *harness) minutes(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		next := h.now().Add(time.Minute)
+		if err := h.janitor.Handle(t.Context(), Schedule{}); err != nil {
+			t.Fatalf("%v; the log: %.2000s", err, h.log)
+		}
+		h.pass(next.Sub(h.now()))
+	}
+}
+
+// TestTenThousandInFlight cost Cloud Foundry three calls a second at most, while they are young and later on, and the
+// table not one write. Under the race detector they are fewer; `make in-flight` is without it.
+func TestTenThousandInFlight(t *testing.T) {
+	t.Parallel()
+	n := 10_000 / raced
+	h := newHarness(t)
+	h.inFlight(t, n)
+	before := h.table.All()
+	for _, part := range []struct {
+		name    string
+		minutes int
+		most    float64
+	}{{"young", 1, 3}, {"older", 1, 1.2}} {
+		asked := h.asked
+		h.minutes(t, part.minutes)
+		h.pass(5 * time.Minute)
+		if rate := float64(h.asked-asked) / (60 * float64(part.minutes)); rate > part.most {
+			t.Errorf("%s: %.2f calls a second, want at most %v", part.name, rate, part.most)
+		} else {
+			t.Logf("%s: %.2f calls a second with %d in flight", part.name, rate, n)
+		}
+	}
+	if diff := cmp.Diff(before, h.table.All()); diff != "" {
+		t.Errorf("what merely waits was written (-before +now):\n%.2000s", diff)
+	}
+}
+
+// TestALimiterIsNotMet by a thousand in flight, in an hour at 2,000 requests; and every operation ends.
+func TestALimiterIsNotMet(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.control(t, "limits", `{"requests":2000,"window_ms":3600000}`)
+	guids := h.inFlight(t, 1000/raced)
+	refused, sim := 0, h.sim
+	h.sim = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := httptest.NewRecorder()
+		if sim.ServeHTTP(answer, r); answer.Code == http.StatusTooManyRequests {
+			refused++
+		}
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes())
+	})
+	asked := h.asked
+	h.minutes(t, 58)
+	for _, guid := range guids {
+		if answer := h.controlled("PATCH", "instances/"+guid, `{"last_operation":{"type":"create","state":"succeeded"}}`); answer.Code >= 300 {
+			t.Fatalf("%d %s", answer.Code, answer.Body)
+		}
+	}
+	h.minutes(t, 2)
+	t.Logf("%d calls in an hour", h.asked-asked)
+	if refused > 0 {
+		t.Errorf("%d calls were refused", refused)
+	}
+	if page, err := h.table.Unfinished(t.Context(), h.now().Add(time.Hour), "", 10); err != nil || len(page.Operations) > 0 {
+		t.Errorf("%v go on, %v", page.Operations, err)
 	}
 }
