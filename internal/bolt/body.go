@@ -11,18 +11,18 @@ import (
 	"github.com/ferry-broker/ferry/internal/lifecycle"
 )
 
-// decodeBody reads the JSON of a record. Nearly all of it is as newItem writes it today, and is read in a quarter of
-// the time that encoding/json takes; what is not, such as the records of an older Ferry, is left to encoding/json, and
-// so is the judgement of what is malformed.
-func decodeBody(body []byte) (broker.Record, error) {
+// decodeBody reads the JSON of a record into r, which is empty. Nearly all of it is as newItem writes it today, and is
+// read in a quarter of the time that encoding/json takes; what is not, such as the records of an older Ferry, is left
+// to encoding/json, and so is the judgement of what is malformed.
+func decodeBody(body []byte, r *broker.Record) error {
 	p := bodyReader{rest: string(body)}
-	var r broker.Record
-	if p.record(&r); p.rest == "" && !p.other {
-		return r, nil
+	if p.record(r); p.rest == "" && !p.other {
+		return nil
 	}
-	var stored storedRecord
-	err := json.Unmarshal(body, &stored)
-	return stored.Record, err
+	stored := new(storedRecord)
+	err := json.Unmarshal(body, stored)
+	*r = stored.Record
+	return err
 }
 
 // The fields of a record's types, in the order in which encoding/json writes them. TestBodyReaderKnowsEveryField fails

@@ -111,18 +111,24 @@ func decodeItem(b []byte) (item, error) {
 }
 
 // record returns the record that it holds, sharing no memory with it.
-func (it item) record(key broker.Key) (broker.Record, error) {
+func (it *item) record(key broker.Key) (r broker.Record, err error) {
+	err = it.fill(&r, key)
+	return r, err
+}
+
+// fill is record for a place that is there: a record is large, and its copies make the stacks of requests grow.
+func (it *item) fill(r *broker.Record, key broker.Key) error {
 	if it.slot != 0 {
-		return broker.Record{}, fmt.Errorf("%w: its parameters are encrypted", errBadItem)
+		return fmt.Errorf("%w: its parameters are encrypted", errBadItem)
 	}
-	r, err := decodeBody(it.body)
-	if err != nil {
-		return broker.Record{}, fmt.Errorf("%w: %w", errBadItem, err)
+	if err := decodeBody(it.body, r); err != nil {
+		*r = broker.Record{}
+		return fmt.Errorf("%w: %w", errBadItem, err)
 	}
 	r.Key, r.Revision = key, it.revision
 	r.Context, r.Parameters = clone(it.context), clone(it.parameters)
 	r.OriginatingIdentity = string(it.identity)
-	return r, nil
+	return nil
 }
 
 // clone copies b; what is empty becomes nil.

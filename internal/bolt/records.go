@@ -19,10 +19,7 @@ const MaxRecordBytes = 400 << 10
 // Get implements broker.Store. What it returns is durable.
 func (s *Store) Get(ctx context.Context, key broker.Key) (broker.Record, error) {
 	var r broker.Record
-	err := s.view(ctx, func(tx *bbolt.Tx) (err error) {
-		r, err = s.read(tx, key)
-		return err
-	})
+	err := s.view(ctx, func(tx *bbolt.Tx) error { return s.read(tx, key, &r) })
 	if errors.Is(err, broker.ErrNotFound) { // an answer, which each create begins with: it needs no words
 		return broker.Record{}, err
 	}
@@ -37,11 +34,9 @@ func (s *Store) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, er
 	all := make([]broker.Got, len(keys))
 	err := s.view(ctx, func(tx *bbolt.Tx) error {
 		for i, key := range keys {
-			r, err := s.read(tx, key)
-			if err != nil {
-				err = fmt.Errorf("get %s: %w", named(key), err)
+			if err := s.read(tx, key, &all[i].Record); err != nil {
+				all[i].Err = fmt.Errorf("get %s: %w", named(key), err)
 			}
-			all[i] = broker.Got{Record: r, Err: err}
 		}
 		return nil
 	})
@@ -51,13 +46,13 @@ func (s *Store) GetAll(ctx context.Context, keys []broker.Key) ([]broker.Got, er
 	return all, nil
 }
 
-// read returns the record of the key, or ErrNotFound for none and an expired one.
-func (s *Store) read(tx *bbolt.Tx, key broker.Key) (broker.Record, error) {
+// read reads the record of the key into r, which is empty. ErrNotFound for none and an expired one.
+func (s *Store) read(tx *bbolt.Tx, key broker.Key, r *broker.Record) error {
 	it, err := s.live(tx.Bucket(itemsBucket).Get(itemID(key)))
 	if err != nil {
-		return broker.Record{}, err
+		return err
 	}
-	return it.record(key)
+	return it.fill(r, key)
 }
 
 // live decodes a stored value, or returns ErrNotFound for none and an expired one.
