@@ -124,14 +124,15 @@ func (q asked) attributes(salt []byte) Attributes {
 	return a
 }
 
-// same compares with the attributes in force. Names, annotations, identities and maintenance_info never count.
+// same compares with the attributes in force. Names, annotations, identities and maintenance_info never count. What
+// costs nothing comes first: a record that says no there, as one that is absent does, needs no digests.
 func (q asked) same(r Record) bool {
-	a, b := q.attributes(r.Salt), r.Attributes
+	b := r.Attributes
 	if q.predecessorID != "" && r.Key.BindingID != "" { // a rotation may leave them out
-		a.ServiceID, a.PlanID = or(a.ServiceID, b.ServiceID), or(a.PlanID, b.PlanID)
+		q.serviceID, q.planID = or(q.serviceID, b.ServiceID), or(q.planID, b.PlanID)
 	}
-	return a.ServiceID == b.ServiceID && a.PlanID == b.PlanID && a.Parameters == b.Parameters &&
-		a.Owner == b.Owner && a.PredecessorID == b.PredecessorID
+	return q.serviceID == b.ServiceID && q.planID == b.PlanID && q.predecessorID == b.PredecessorID &&
+		digest(r.Salt, q.parameters) == b.Parameters && digest(r.Salt, q.owner) == b.Owner
 }
 
 func digest(salt, canonical []byte) string {
