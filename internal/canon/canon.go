@@ -166,15 +166,17 @@ func (n node) appendChildren(dst []byte, opening, closing byte) []byte {
 func appendQuoted(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, c := range []byte(s) {
+		if c >= ' ' && c != '"' && c != '\\' {
+			dst = append(dst, c)
+			continue
+		}
 		switch i := strings.IndexByte("\"\\\b\f\n\r\t", c); {
 		case i >= 0:
 			dst = append(dst, '\\', `"\bfnrt`[i])
 		case c < 0x10:
 			dst = strconv.AppendUint(append(dst, `\u000`...), uint64(c), 16)
-		case c < ' ':
-			dst = strconv.AppendUint(append(dst, `\u00`...), uint64(c), 16)
 		default:
-			dst = append(dst, c)
+			dst = strconv.AppendUint(append(dst, `\u00`...), uint64(c), 16)
 		}
 	}
 	return append(dst, '"')

@@ -164,7 +164,7 @@ func (p *parser) another(end byte) (bool, error) {
 }
 
 func (p *parser) space() {
-	for p.pos < len(p.text) && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
+	for p.pos < len(p.text) && p.text[p.pos] <= ' ' && strings.IndexByte(" \t\r\n", p.text[p.pos]) >= 0 {
 		p.pos++
 	}
 }
@@ -220,6 +220,8 @@ func (p *parser) quoted() (string, error) {
 	var b strings.Builder // stays empty until the first escape
 	for p.pos < len(p.text) {
 		switch c := p.text[p.pos]; {
+		case c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\': // most of what there is
+			p.pos++
 		case c == '"':
 			rest := p.text[start:p.pos]
 			p.pos++
@@ -245,14 +247,10 @@ func (p *parser) quoted() (string, error) {
 	return "", p.syntax("the text ends inside a string")
 }
 
-// char steps over one unescaped character of a string, which begins with c.
+// char steps over one unescaped character of a string, which begins with c and is not of plain ASCII.
 func (p *parser) char(c byte) error {
 	if c < ' ' {
 		return p.syntax("a control character in a string must be escaped")
-	}
-	if c < utf8.RuneSelf {
-		p.pos++
-		return nil
 	}
 	r, size := utf8.DecodeRuneInString(p.text[p.pos:])
 	if r == utf8.RuneError && size == 1 {
