@@ -39,17 +39,31 @@ build: ## build bin/ferry
 test: check ## what CI runs; the same as check
 
 # What is quick comes first: it says soonest what is wrong. That the generated pages are fresh is said by the tests that
-# write them.
-STAGES := fmt stand-in vet tidy lint asl fuzz-briefly model-briefly clients e2e
+# write them. The end-to-end part mostly waits, so that most of the rest is done beside it, with what it leaves of the
+# machine. The tests of whole processes come last and alone: their requests have little time.
+FIRST  := fmt stand-in vet tidy asl
+BESIDE := lint fuzz-briefly model-briefly clients in-flight test-packages
+ALONE  := ./internal/acceptance ./internal/process
 
 check: ## every rule, then every test under the race detector
-	@for stage in $(STAGES); do \
-		start=$$(date +%s); \
-		$(MAKE) --no-print-directory "$$stage" || exit 1; \
-		echo "$$stage: passed in $$(($$(date +%s) - start)) s"; \
-	done
 	@test -n "$(RACE)" || echo "no C compiler: the tests run without the race detector"
-	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m ./...
+	@$(MAKE) --no-print-directory $(FIRST:%=timed-%)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target timed-e2e timed-beside
+	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m $(ALONE)
+
+.PHONY: in-flight test-packages
+# One after the other: a shell of its own loop, since make would share its two jobs with them.
+timed-beside:
+	@for stage in $(BESIDE); do nice $(MAKE) --no-print-directory timed-$$stage || exit 1; done
+
+timed-%:
+	@start=$$(date +%s); $(MAKE) --no-print-directory $* && echo "$*: passed in $$(($$(date +%s) - start)) s"
+
+in-flight: # what is too much for the race detector: ten thousand operations, an hour of a thousand
+	@$(GO) test -count=1 -run '^(TestTenThousandInFlight|TestALimiterIsNotMet)$$' ./internal/lambda
+
+test-packages: # all that go test runs, but what needs the machine for itself
+	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF $(ALONE:./%=-e $(MODULE)/%))
 
 # What `sam build` calls, with ARTIFACTS_DIR. It does not tell the architecture, so that this default
 # has to be the template's; for x86_64: GOARCH=amd64 sam build. FERRY_BUILD_TAGS=local is for sam-local alone.
@@ -157,7 +171,7 @@ LINTERS := lint-staticcheck lint-errcheck lint-exhaustive lint-deadcode
 .PHONY: $(LINTERS)
 
 lint: tools # exclusions stand in staticcheck.conf and in tools/, with their reasons
-	@$(MAKE) --no-print-directory -j 2 $(LINTERS)
+	@MAKEFLAGS= $(MAKE) --no-print-directory -j 2 $(LINTERS)
 
 lint-staticcheck:
 	@$(TOOLS)/staticcheck $(PKGS)
