@@ -38,8 +38,8 @@ func (s *sweeper) round(ctx context.Context, until time.Time, repeats func(bool)
 		if first {
 			repeats(goesOn)
 		}
-		wait := w.lastLook.Add(s.clock.mostBetweenLooks()).Sub(s.clock.now())
-		if first && !goesOn || s.clock.sleep(ctx, max(0, wait)) != nil || s.clock.now().After(until) {
+		next := w.lastLook.Add(s.clock.mostBetweenLooks())
+		if first && !goesOn || next.After(until) || s.clock.sleep(ctx, max(0, next.Sub(s.clock.now()))) != nil {
 			w.settle(nil)
 			return w.result(ctx), nil
 		}

@@ -192,9 +192,13 @@ func TestARoundLooksAsOftenAsThePaceSays(t *testing.T) {
 				pass(time.Until(began.Add(test.age)))
 				looks, writes = 0, 0
 				for n := range test.rounds {
-					next := time.Now().Add(broker.RoundEvery)
+					began := time.Now()
+					next := began.Add(broker.RoundEvery)
 					if _, repeats := e.sweep(); repeats != test.repeats {
 						t.Errorf("round %d repeats: %t", n, repeats)
+					}
+					if took := time.Since(began); took != 0 && took != 40*time.Second {
+						t.Errorf("round %d took %s, and its last look comes 40 s after the first", n, took)
 					}
 					pass(time.Until(next))
 				}

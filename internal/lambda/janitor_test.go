@@ -242,14 +242,11 @@ func TestAnOperationWhoseStartWasLostIsDrivenByRounds(t *testing.T) {
 	if answer := h.send(t, "provision"); answer.StatusCode != 202 {
 		t.Fatalf("%d %s: the platform is not to notice", answer.StatusCode, answer.Body)
 	}
-	for n, want := range []string{`"restarted":0,"driven":0`, `"restarted":1,"driven":2`} {
-		if err := h.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
-			t.Fatal(err)
-		}
-		if rounds := strings.Split(h.log.String(), `"msg":"janitor round",`); !strings.HasPrefix(rounds[len(rounds)-1], want) {
-			t.Errorf("round %d: %.200s, want %s; the log: %s", n, rounds[len(rounds)-1], want, h.log)
-		}
-		h.pass(21 * time.Second)
+	if err := h.janitor.Handle(t.Context(), read[Schedule](t, "schedule")); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"msg":"janitor round","restarted":1,"driven":2`; !strings.Contains(h.log.String(), want) {
+		t.Errorf("want %s in the log: %s", want, h.log)
 	}
 	if answer := h.send(t, "last-operation"); !strings.Contains(answer.Body, `"succeeded"`) {
 		t.Errorf("%s", answer.Body)
