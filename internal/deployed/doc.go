@@ -4,5 +4,5 @@
 //
 // It needs what `make stand-in` installs and skips where that is missing. Every process listens on 127.0.0.1 only and
 // ends with the test. `make e2e` runs it alone, and `make e2e-aws` takes the cases that need no simulator to a stack on
-// AWS.
+// AWS. One case needs the two parts of the deployment beside it: go test -run 'TestDeployed/(sam|one_instance)/handed'.
 package deployed

@@ -91,11 +91,12 @@ func twoRounds(t *testing.T, s *stack) {
 	p.areDriven(all...)
 }
 
-// handedOver: the execution leaves the create to rounds, and Cloud Foundry ends it only then.
+// handedOver: the execution leaves the create to rounds, one of which is at it, and Cloud Foundry ends it only then.
 func handedOver(t *testing.T, s *stack) {
 	p := newPlatform(t, s).knows()
 	id := p.NewID()
 	operation := p.Provision(id, stalls, "").Want(http.StatusAccepted).Operation()
+	p.picksUp(broker.Key{Client: p.Name, InstanceID: id})
 	oneExecution(p, id, operation)
 	if passed := p.passed(operation); passed[len(passed)-1] != "Handed over" {
 		t.Errorf("the execution passed %q, want that it handed the operation over", passed)
@@ -111,8 +112,8 @@ func handedOver(t *testing.T, s *stack) {
 	p.kept(id, stalls)
 }
 
-// earlierExecution starts one with the input that versions wrote which did not know of rounds. Cloud Foundry ends the
-// create when others would have handed it over.
+// earlierExecution starts one with the input that versions wrote which did not know of rounds. A round is at it, and
+// Cloud Foundry ends the create when another execution would have handed it over.
 func earlierExecution(t *testing.T, s *stack) {
 	p := newPlatform(t, s).knows()
 	w := p.waits(stalls)
@@ -123,6 +124,7 @@ func earlierExecution(t *testing.T, s *stack) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.picksUp(w.Key)
 	p.Eventually("it was left to rounds, or goes on", func() bool {
 		passed := p.passed(w.operation)
 		return slices.Contains(passed, "Wait") || slices.Contains(passed, "Handed over")
