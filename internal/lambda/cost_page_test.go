@@ -73,8 +73,8 @@ const (
 	pollEvery = 10 * time.Second
 	// young is how long an operation counts as young: so long rounds repeat.
 	young = 5 * time.Minute
-	// dueAfter is how long after its request rounds take an operation up.
-	dueAfter = 20 * time.Second
+	// dueAfter is how long after its request an operation is due, and early how long before that a round looks at it.
+	dueAfter, early = 20 * time.Second, 10 * time.Second
 )
 
 // usage is how much of each is used.
@@ -160,11 +160,11 @@ type course struct {
 	// turns, ticks and asked (how often it asked when rounds look) are the execution's, which stayed so long.
 	turns, ticks, asked int
 	stayed              time.Duration
-	// began is when the last round began, which has looked so often; mine says that the operation was due.
+	// began is when the last round began, which has looked so often; mine says that it found the operation.
 	began time.Duration
 	looks int
 	mine  bool
-	// repeated and single are the rounds that looked at it, by whether they repeat for it.
+	// repeated and single are the rounds that found it, by whether they repeat for it.
 	repeated, single int
 	// swept: a round has seen the end.
 	swept bool
@@ -208,7 +208,7 @@ func (o *course) run(first time.Duration) {
 	for !tick.HandedOver {
 		o.turns++
 		step, _ := p.advance(context.Background(), o, broker.Key{}, "") // never fails
-		if step.Done {
+		if o.rounds(o.now); step.Done {
 			if !o.swept {
 				o.ended = o.now
 			}
@@ -234,17 +234,16 @@ func (o *course) rounds(until time.Duration) {
 			return
 		}
 		if o.looks++; begins {
-			o.began, o.looks, o.mine = next, 1, false
+			o.began, o.looks, o.mine = next, 1, next >= 0
 		}
-		if next < dueAfter {
-			continue
-		}
-		if !o.mine && next < young {
+		switch {
+		case !begins || !o.mine:
+		case next < young:
 			o.repeated++
-		} else if !o.mine {
+		default:
 			o.single++
 		}
-		if o.mine = true; next >= o.takes {
+		if next >= dueAfter-early && next >= o.takes {
 			o.swept, o.ended = true, next
 		}
 	}
@@ -317,11 +316,8 @@ func (c costs) swept(o *course, together float64) usage {
 	if together == 1 {
 		return sum(c.round(1, 0).times(float64(o.repeated)), c.round(0, 1).times(float64(o.single)))
 	}
-	if o.ended < dueAfter {
-		return usage{}
-	}
 	older := max(0, o.ended-young).Minutes()
-	u := c.round(together, 0).times((min(o.ended, young) - dueAfter).Minutes() / together)
+	u := c.round(together, 0).times(min(o.ended, young).Minutes() / together)
 	if older > 0 {
 		n := together * older / young.Minutes()
 		u = sum(u, c.round(0, n).times(older/n))
@@ -453,10 +449,9 @@ const (
 	slow  = 5 * time.Minute
 )
 
-// ceiling is what an operation may cost that is one of ten, in dollars. Lean creates of five minutes would keep $0.0003
-// if a round that repeats ended after its last look: it sleeps for another 20 s.
+// ceiling is what an operation may cost that is one of ten, in dollars.
 var ceiling = map[string]struct{ standard, lean float64 }{
-	"create that takes 5m":                                {0.0006, 0.00032},
+	"create that takes 5m":                                {0.0006, 0.0003},
 	"create that takes 30m":                               {0.0023, 0.0005},
 	"**the shortest life**: create, bind, unbind, delete": {0.0004, 0.0004},
 }
