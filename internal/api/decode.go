@@ -20,7 +20,7 @@ import (
 // form reads the known fields of one JSON object by their exact names and notes every fault, so that a request is
 // corrected once and not field by field. Null counts as absent.
 type form struct {
-	fields          map[string]json.RawMessage
+	fields          []canon.Member
 	path            string
 	faults          *faults
 	parametersBytes int64
@@ -42,8 +42,10 @@ func (f *faults) err() error {
 }
 
 func (f *form) value(name string) json.RawMessage {
-	if raw := f.fields[name]; !bytes.Equal(raw, []byte("null")) {
-		return raw
+	for _, field := range f.fields {
+		if field.Key == name && !bytes.Equal(field.Value, []byte("null")) {
+			return field.Value
+		}
 	}
 	return nil
 }
@@ -222,7 +224,7 @@ var errNoBody = errors.New("there is no body")
 
 // parseObject returns the members of the one JSON object in raw. Names are kept as they are: encoding/json would fill a
 // struct's service_id from "Service_ID" too, and a field that nobody knows must not change anything (HTTP-06).
-func parseObject(raw []byte) (map[string]json.RawMessage, error) {
+func parseObject(raw []byte) ([]canon.Member, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
 		return nil, errNoBody

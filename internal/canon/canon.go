@@ -89,12 +89,18 @@ func Check(raw []byte) error {
 	return err
 }
 
-// Members returns the members of the one JSON object in raw: their values as they stand there, by their keys, escapes
-// resolved. It checks what [Check] does, all of raw in one reading; any other value is [ErrNotObject]. The values share
-// memory with raw.
-func Members(raw []byte) (map[string]json.RawMessage, error) {
-	members := make(map[string]json.RawMessage)
-	p := parser{text: string(raw), path: make([]step, 0, 4), members: func(key string, from, to int) { members[key] = raw[from:to:to] }}
+// Member is one member of an object: its key, escapes resolved, and its value as it stands in the text.
+type Member struct {
+	Key   string
+	Value json.RawMessage
+}
+
+// Members returns the members of the one JSON object in raw, in their order. It checks what [Check] does, all of raw in
+// one reading; any other value is [ErrNotObject]. The values share memory with raw.
+func Members(raw []byte) ([]Member, error) {
+	members := make([]Member, 0, 8)
+	p := parser{text: string(raw), path: make([]step, 0, 4)}
+	p.found = func(key string, from, to int) { members = append(members, Member{key, raw[from:to:to]}) }
 	root, err := p.document()
 	if err != nil {
 		return nil, err

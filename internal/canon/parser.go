@@ -15,9 +15,9 @@ type parser struct {
 	text string
 	pos  int
 	keep bool
-	// members, if any, is told where the values of the outermost object stand.
-	members func(key string, from, to int)
-	path    []step // the containers around pos, outermost first
+	// found, if any, is told where the values of the outermost object stand.
+	found func(key string, from, to int)
+	path  []step // the containers around pos, outermost first
 }
 
 // document reads the one value that the whole text must be.
@@ -94,8 +94,8 @@ func (p *parser) member(seen *keySet) (node, error) {
 	p.space()
 	from := p.pos
 	child, err := p.value()
-	if child.key = key; err == nil && len(p.path) == 1 && p.members != nil {
-		p.members(key, from, p.pos)
+	if child.key = key; err == nil && len(p.path) == 1 && p.found != nil {
+		p.found(key, from, p.pos)
 	}
 	return child, err
 }

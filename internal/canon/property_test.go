@@ -214,7 +214,7 @@ func checkMembers(t *testing.T, raw []byte) {
 	got, err := canon.Members(raw)
 	if bytes.TrimSpace(raw)[0] != '{' {
 		if !errors.Is(err, canon.ErrNotObject) {
-			t.Errorf("Members(%q) = %q, %v; want ErrNotObject", raw, got, err)
+			t.Errorf("Members(%q) = %v, %v; want ErrNotObject", raw, got, err)
 		}
 		return
 	}
@@ -222,7 +222,11 @@ func checkMembers(t *testing.T, raw []byte) {
 	if err := errors.Join(err, json.Unmarshal(raw, &want)); err != nil {
 		t.Fatalf("Members(%q): %v", raw, err)
 	}
-	if d := cmp.Diff(want, got); d != "" {
+	found := map[string]json.RawMessage{}
+	for _, m := range got {
+		found[m.Key] = m.Value
+	}
+	if d := cmp.Diff(want, found); d != "" || len(got) != len(found) {
 		t.Errorf("Members(%q), -encoding/json +got:\n%s", raw, d)
 	}
 }
