@@ -152,15 +152,14 @@ func (c *clock) betweenLooks(r Record) time.Duration {
 }
 
 // dueNow reports whether a round that begins now looks at the operation: one whose looks are further apart than rounds
-// is looked at when its time came since the last round, which may have been a little early. So every round knows it
-// from the record alone.
+// is looked at when its time came since the last round, wherever that was in its time. So every round knows it from the
+// record alone.
 func (c *clock) dueNow(r Record) bool {
-	const early = 5 * time.Second
 	wait, ran := c.betweenLooks(r), c.elapsed(r)
 	if wait <= RoundEvery || !c.now().Before(r.Lifecycle.Operation.Deadline) {
 		return true
 	}
-	return ran/wait != max(0, ran-RoundEvery-early)/wait
+	return ran/wait != max(0, ran-RoundEvery-roundsMayBeLate)/wait
 }
 
 // bounded is the wait that a driver may make of a number that came from outside: an hour at most, and never past the

@@ -170,9 +170,11 @@ func (w *sweep) note(ctx context.Context, u Unfinished, done ticked, err error) 
 		w.done.Failed++
 		w.done.Fault = cmp.Or(w.done.Fault, fmt.Errorf("operation %s: %w", u.Operation, err))
 	}
-	again := w.clock.now().Add(RoundEvery)
+	again := w.until.Add(RoundEvery) // not in this round
 	if done.looked {
 		w.done.Driven++
+	}
+	if done.looked && !done.Done {
 		again = w.clock.now().Add(w.clock.betweenLooks(done.record))
 	}
 	if done.looked && done.wrote && !begun(done.record) {

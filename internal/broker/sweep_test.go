@@ -213,6 +213,21 @@ func TestARoundLooksAsOftenAsThePaceSays(t *testing.T) {
 	}
 }
 
+// TestARoundEndsWithWhatIsDue: what ended at its first look needs no other one.
+func TestARoundEndsWithWhatIsDue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t)
+		e.put("i", brokertest.PlanSmall)
+		e.broker.AdvanceAll(t.Context(), e.running(), func(int, broker.Step, error) {})
+		pass(21 * time.Second)
+		began := time.Now()
+		if round, repeats := e.sweep(); repeats || round.Driven != 1 || time.Since(began) != 0 || len(e.running()) > 0 {
+			t.Errorf("%+v, repeats %t, took %s", round, repeats, time.Since(began))
+		}
+	})
+}
+
 // TestRetryAfterSaysWhenARoundLooks: while others drive the beginning it is their pace, then that of rounds.
 func TestRetryAfterSaysWhenARoundLooks(t *testing.T) {
 	t.Parallel()
