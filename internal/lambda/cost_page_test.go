@@ -236,14 +236,15 @@ func (o *course) rounds(until time.Duration) {
 		if o.looks++; begins {
 			o.began, o.looks, o.mine = next, 1, next >= 0
 		}
+		ends := next >= dueAfter-early && next >= o.takes
 		switch {
 		case !begins || !o.mine:
-		case next < young:
+		case next < young && !ends:
 			o.repeated++
 		default:
 			o.single++
 		}
-		if next >= dueAfter-early && next >= o.takes {
+		if ends {
 			o.swept, o.ended = true, next
 		}
 	}
@@ -331,13 +332,17 @@ func (c costs) round(younger, older float64) usage {
 	return sum(c.waiting("younger than 5 min", younger), c.waiting("older than 5 min", older))
 }
 
-// waiting interpolates between one operation and 1,000.
+// waiting interpolates between one operation and 1,000. Above, lists are full, and fewer for each operation.
 func (c costs) waiting(age string, n float64) usage {
 	if n == 0 {
 		return usage{}
 	}
 	one, many := c.of("janitor's round: one waits, "+age), c.of("janitor's round: 1,000 wait, "+age)
-	return sum(one, many.minus(one).times((n-1)/999), c.of("janitor's round with nothing due").times(-1))
+	u := sum(one, many.minus(one).times((n-1)/999), c.of("janitor's round with nothing due").times(-1))
+	if n > 1000 {
+		u[foundry] = many[foundry] / mostLists * (mostLists + (n-1000)/9000*(mostListsOfTenThousand-mostLists))
+	}
+	return u
 }
 
 // held is a bind or unbind that is held until it is done: no execution is started for it.
@@ -522,7 +527,7 @@ func longestWait() time.Duration { return config.Demo().Polling.Max }
 // flightTable has what so many use in flight, by their age, and at a steady rate of creates.
 func (c costs) flightTable(t *testing.T) string {
 	t.Helper()
-	held := []string{"older than 5 min", "older than an hour", "creates of 30 min"} // to the ceilings
+	held := []string{"younger than 5 min", "older than 5 min", "older than an hour", "creates of 30 min"} // to the ceilings
 	b := titled("in flight", "which", "CF calls/s for those in flight", "and for those that begin", "states/s", "Lambda, at once", "rounds, an hour", "all, with polls each 10 s, an hour")
 	row := func(n float64, which string, perSecond, begin usage) {
 		polls := c.of("poll of an instance").times(n / pollEvery.Seconds())
@@ -536,7 +541,7 @@ func (c costs) flightTable(t *testing.T) string {
 	for _, n := range []float64{100, 1000, 10_000} {
 		row(n, "younger than 5 min", c.round(n, 0).times(1./60), usage{})
 		row(n, "older than 5 min", c.round(0, n).times(1./60), usage{})
-		row(n, "older than an hour", sum(c.round(0, n).times(65./300), c.waiting("older than an hour, not their turn", n).times(235./300)).times(1./60), usage{})
+		row(n, "older than an hour", sum(c.round(0, n).times(75./300), c.waiting("older than an hour, not their turn", n).times(225./300)).times(1./60), usage{})
 		for _, takes := range []time.Duration{slow, 30 * time.Minute} {
 			begin := c.steady(takes, n)
 			younger := n * min(1, young.Seconds()/takes.Seconds())

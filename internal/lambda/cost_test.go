@@ -394,6 +394,10 @@ func (a *accounting) environments() []kind {
 // together, for which two or three lists are enough. How many ask for the same list depends on who comes when.
 const mostLists = 12
 
+// mostListsOfTenThousand is what TestTenThousandInFlight allows for each look: three calls a second, in three looks a
+// minute.
+const mostListsOfTenThousand = 60
+
 // rounds are the janitor's while creates wait, by their number and age.
 func (a *accounting) rounds(n int) []kind {
 	name, spend, began := "janitor's round: one waits, ", a.spend, time.Time{}
