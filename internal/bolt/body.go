@@ -32,8 +32,12 @@ func (p *bodyReader) record(r *broker.Record) {
 	p.begin()
 	integer(p, "revision", &r.Revision)
 	text(p, "token", &r.Token)
-	object(p, "lifecycle", &r.Lifecycle, (*bodyReader).lifecycle)
-	object(p, "attributes", &r.Attributes, (*bodyReader).attributes)
+	if p.next("lifecycle") {
+		p.lifecycle(&r.Lifecycle)
+	}
+	if p.next("attributes") {
+		p.attributes(&r.Attributes)
+	}
 	if p.next("target") {
 		r.Target = new(broker.Attributes)
 		p.attributes(r.Target)
@@ -43,9 +47,10 @@ func (p *bodyReader) record(r *broker.Record) {
 	text(p, "api_info_location", &r.APIInfoLocation)
 	text(p, "dashboard_url", &r.DashboardURL)
 	if p.next("metadata") { // the last one, which has maps
+		metadata := r.Metadata // a place of its own: r is to stay where it is, on the stack of its reader
 		last := strings.TrimSuffix(p.rest, "}")
-		p.other = p.other || json.Unmarshal([]byte(last), &r.Metadata) != nil
-		p.rest = p.rest[len(last):]
+		p.other = p.other || json.Unmarshal([]byte(last), &metadata) != nil
+		r.Metadata, p.rest = metadata, p.rest[len(last):]
 	}
 	p.end()
 }
@@ -69,11 +74,17 @@ func (p *bodyReader) lifecycle(r *lifecycle.Record) {
 	text(p, "state", &r.State)
 	integer(p, "life", &r.Life)
 	integer(p, "seq", &r.Seq)
-	object(p, "operation", &r.Operation, (*bodyReader).operation)
-	object(p, "create_op", &r.CreateOp, (*bodyReader).reference)
+	if p.next("operation") {
+		p.operation(&r.Operation)
+	}
+	if p.next("create_op") {
+		p.reference(&r.CreateOp)
+	}
 	text(p, "cf_guid", &r.CFGUID)
 	list(p, "guids", &r.GUIDs, (*bodyReader).guid)
-	object(p, "place", &r.Place, (*bodyReader).place)
+	if p.next("place") {
+		p.place(&r.Place)
+	}
 	list(p, "open_calls", &r.OpenCalls, (*bodyReader).openCall)
 	integer(p, "last_call", &r.LastCall)
 	list(p, "finished", &r.Finished, (*bodyReader).finished)
@@ -110,8 +121,12 @@ func (p *bodyReader) operation(o *lifecycle.Operation) {
 	integer(p, "resumes", &o.PaceResets)
 	p.bool("reread", &o.MarketplaceReread)
 	p.bool("unbound", &o.NoBindingsLeft)
-	object(p, "cleanup", &o.Cleanup, (*bodyReader).cleanup)
-	object(p, "lease", &o.Lease, (*bodyReader).lease)
+	if p.next("cleanup") {
+		p.cleanup(&o.Cleanup)
+	}
+	if p.next("lease") {
+		p.lease(&o.Lease)
+	}
 	p.time("due", &o.Due)
 	integer(p, "restarts", &o.Restarts)
 	p.end()
@@ -215,21 +230,14 @@ func (p *bodyReader) next(name string) bool {
 	return true
 }
 
-func object[T any](p *bodyReader, name string, to *T, read func(*bodyReader, *T)) {
-	if p.next(name) {
-		read(p, to)
-	}
-}
-
 // list reads a list that is not empty: an empty one is never written.
 func list[T any](p *bodyReader, name string, to *[]T, read func(*bodyReader, *T)) {
 	if !p.next(name) {
 		return
 	}
 	for p.skip("["); !p.other; p.skip(",") {
-		var element T
-		read(p, &element)
-		*to = append(*to, element)
+		*to = append(*to, *new(T))
+		read(p, &(*to)[len(*to)-1])
 		if strings.HasPrefix(p.rest, "]") {
 			break
 		}
