@@ -57,7 +57,7 @@ timed-beside:
 	@for stage in $(BESIDE); do nice $(MAKE) --no-print-directory timed-$$stage || exit 1; done
 
 timed-%:
-	@start=$$(date +%s); $(MAKE) --no-print-directory $* && echo "$*: passed in $$(($$(date +%s) - start)) s"
+	@start=$$(date +%s); $(MAKE) --no-print-directory --silent $* && echo "$*: passed in $$(($$(date +%s) - start)) s"
 
 in-flight: # what is too much for the race detector: ten thousand operations, an hour of a thousand
 	@$(GO) test -count=1 -run '^(TestTenThousandInFlight|TestALimiterIsNotMet)$$' ./internal/lambda

@@ -198,11 +198,6 @@ func IsAbsent(err error) bool {
 	return ok && e.Status == http.StatusNotFound && IsCode(err, CodeNotFound, CodeInstanceNotFound)
 }
 
-// EndedByContext reports whether err is a call's that its caller's context ended.
-func EndedByContext(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
 // AsUnsent returns err, marked as one that kept a request from being sent.
 func AsUnsent(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok {
