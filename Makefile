@@ -59,8 +59,8 @@ timed-beside:
 timed-%:
 	@start=$$(date +%s); $(MAKE) --no-print-directory --silent $* && echo "$*: passed in $$(($$(date +%s) - start)) s"
 
-in-flight: # what is too much for the race detector: ten thousand operations, an hour of a thousand
-	@$(GO) test -count=1 -run '^(TestTenThousandInFlight|TestALimiterIsNotMet)$$' ./internal/lambda
+in-flight: # what is too much for the race detector: ten thousand operations, an hour of a thousand, the cost page
+	@$(GO) test -count=1 -run '^(TestTenThousandInFlight|TestALimiterIsNotMet|TestCostPage)$$' ./internal/lambda
 
 test-packages: # all that go test runs, but what needs the machine for itself
 	@FERRY_E2E=done $(GO) test $(RACE) -count=1 -timeout 20m $$($(GO) list ./... | grep -vxF $(ALONE:./%=-e $(MODULE)/%))

@@ -352,6 +352,9 @@ func (c costs) held(verb string) usage { return c.of(verb + ", held for 2 s unti
 // it. Each table stands between two comments that name it; the rest is written by hand.
 func TestCostPage(t *testing.T) {
 	t.Parallel()
+	if raced > 1 {
+		t.Skip("too slow under the race detector: make in-flight runs it without")
+	}
 	c := costs{kinds: counts(t), traced: sampled, configured: time.Minute}
 	c.readTemplate(t)
 	tables := map[string]string{

@@ -16,7 +16,7 @@ import (
 // search ten times as slow and has one goroutine to look at, it is a sample.
 func most(states int) int {
 	if raced {
-		return 2_000
+		return 300
 	}
 	return states
 }
