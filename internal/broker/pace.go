@@ -142,8 +142,8 @@ func LooksEvery(longest time.Duration) time.Duration { return max(time.Second, m
 
 func (c *clock) mostBetweenLooks() time.Duration { return LooksEvery(c.pace.Max) }
 
-// betweenLooks is how long rounds let an operation wait between two looks: soon while it is young, or after what was
-// wrong has passed, then as long as the pace says.
+// betweenLooks is how long rounds let an operation wait between two looks: not long while it is young, then as long as
+// the pace says.
 func (c *clock) betweenLooks(r Record) time.Duration {
 	if c.elapsed(r) < youngFor {
 		return c.mostBetweenLooks()
