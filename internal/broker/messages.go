@@ -1,12 +1,12 @@
 package broker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/ferry-broker/ferry/internal/lifecycle"
-
 	"github.com/ferry-broker/ferry/internal/osb"
 )
 
@@ -24,6 +24,30 @@ type Call struct {
 // sign notes on the record whose request the operation is.
 func (c Call) sign(rec *Record) {
 	rec.OriginatingIdentity, rec.APIInfoLocation = c.OriginatingIdentity, c.APIInfoLocation
+}
+
+// Waiter lets a request wait for Cloud Foundry, or not: of those that do, only so many may be there at once.
+type Waiter interface {
+	// BeginWaiting is asked before a use case first waits for Cloud Foundry, and before anything is written for it. Its
+	// error is then the use case's, as it is. It may be asked again.
+	BeginWaiting() error
+}
+
+// waiterKey is where a context has what WithWaiter gave it.
+type waiterKey struct{}
+
+// WithWaiter returns a context for one request, in which w is asked before the use case, or the catalog, waits for
+// Cloud Foundry. Without it everybody may wait.
+func WithWaiter(ctx context.Context, w Waiter) context.Context {
+	return context.WithValue(ctx, waiterKey{}, w)
+}
+
+// BeginWaiting asks whether the request may wait for Cloud Foundry from now on. The error is the answer to it.
+func BeginWaiting(ctx context.Context) error {
+	if w, ok := ctx.Value(waiterKey{}).(Waiter); ok {
+		return w.BeginWaiting()
+	}
+	return nil
 }
 
 // ProvisionRequest is a PUT of a service instance.
