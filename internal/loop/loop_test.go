@@ -97,6 +97,9 @@ func inBubble(t *testing.T, o loop.Options, d func() *driver, test func(*testing
 	})
 }
 
+// together is a delay after which all that was started before is due at once: time stands still until all have been.
+const together = time.Millisecond
+
 func start(t *testing.T, l *loop.Loop, operation string, delay time.Duration) {
 	t.Helper()
 	s := broker.Start{Key: broker.Key{Client: "c", InstanceID: "i"}, Operation: operation, Delay: delay}
@@ -245,10 +248,10 @@ func TestWhatAnAdvancerForgetsIsTriedAgain(t *testing.T) {
 			o := loop.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 			inBubble(t, o, doneAfter(1, 0), func(t *testing.T, l *loop.Loop, d *driver) {
 				l.Use(&careless{driver: d, fail: fail})
-				start(t, l, "told", 0)
-				start(t, l, "forgotten", 0)
+				start(t, l, "told", together)
+				start(t, l, "forgotten", together)
 				pass(time.Minute)
-				d.saw(t, "forgotten at 1s", "told at 2s")
+				d.saw(t, "forgotten at 1.001s", "told at 2.001s")
 				if n := strings.Count(log.String(), "operation=forgotten"); n != 1 || strings.Contains(log.String(), "s3cr3t") {
 					t.Errorf("%d lines of what was forgotten, want 1:\n%s", n, log.String())
 				}
@@ -265,13 +268,13 @@ func TestNoMoreStepsThanMayBeUnderWayAndTheOldestFirst(t *testing.T) {
 		})
 	}
 	inBubble(t, loop.Options{Concurrency: 2}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
-		start(t, l, "a", 0)
-		start(t, l, "b", 0)
+		start(t, l, "a", together)
+		start(t, l, "b", together)
 		start(t, l, "due last", 300*time.Millisecond)
 		start(t, l, "due second", 200*time.Millisecond)
 		start(t, l, "due first", 100*time.Millisecond)
 		pass(time.Hour)
-		d.saw(t, "a at 0s", "b at 0s", "due first at 1.01s", "due second at 1.01s", "due last at 2.02s")
+		d.saw(t, "a at 1ms", "b at 1ms", "due first at 1.011s", "due second at 1.011s", "due last at 2.021s")
 		if d.highest != 2 {
 			t.Errorf("up to %d steps were under way, want 2", d.highest)
 		}
@@ -408,11 +411,11 @@ func TestCloseLetsARunningStepEnd(t *testing.T) {
 		})
 	}
 	inBubble(t, loop.Options{Concurrency: 2}, slow, func(t *testing.T, l *loop.Loop, d *driver) {
-		start(t, l, "quick", 0)
-		start(t, l, "running", 0)
+		start(t, l, "quick", together)
+		start(t, l, "running", together)
 		pass(time.Second)
-		start(t, l, "running too", 0)
-		start(t, l, "waiting for a place", 0)
+		start(t, l, "running too", together)
+		start(t, l, "waiting for a place", together)
 		start(t, l, "waiting for its time", time.Hour)
 		pass(time.Second)
 		l.Close(t.Context())
@@ -420,7 +423,7 @@ func TestCloseLetsARunningStepEnd(t *testing.T) {
 			t.Errorf("Close waited for %d of 2 steps", n)
 		}
 		pass(2 * time.Hour)
-		d.saw(t, "quick at 0s", "running at 0s", "running too at 1s")
+		d.saw(t, "quick at 1ms", "running at 1ms", "running too at 1.001s")
 		if err := l.Start(t.Context(), broker.Start{Operation: "late"}); !errors.Is(err, loop.ErrClosed) {
 			t.Errorf("Start after Close: %v, want ErrClosed", err)
 		}
